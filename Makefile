@@ -1,0 +1,39 @@
+# Two commands do all set-up: `make conformance` judges the default target, `make test` tests this project.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+RECORD := out/conformance.jsonl
+REPORT := out/conformance.html
+
+.PHONY: conformance test format benchmark clean
+
+conformance: $(INSTALLED)
+	@rm -f $(RECORD) $(REPORT)
+	@status=0; $(BIN)/python -m pytest conformance --record $(RECORD) $(ARGS) || status=$$?; \
+	if [ -s $(RECORD) ]; then $(BIN)/python -m reports $(RECORD) -o $(REPORT) || status=$${status:-1}; fi; \
+	exit $$status
+
+test: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests
+
+benchmark: $(INSTALLED)
+	$(BIN)/python -m pytest conformance/bench --benchmark-only
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "error: Python 3.11 or newer is needed: make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "error: cannot make a virtual environment: on Debian, apt-get install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) out

@@ -1,0 +1,74 @@
+"""`python -m conformance replay 'CASE'`: make the calls of a case again, on any target, and judge them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import torch
+
+from conformance import options, terminal
+from conformance.case import JOINT, Case, CaseError
+from conformance.inputs import build
+from conformance.record import Recorder
+from conformance.suite import NonConformanceError, Suite
+from kernel.targets import TargetError
+
+USAGE_ERROR = 4
+# Calls token by token multiply the work; more tokens than this are judged in one call only.
+_TOKENWISE_LIMIT = 64
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0: the case conforms; 1: it does not; 4: the command or the target cannot be used."""
+    parsed = _parser().parse_args(arguments)
+    torch.set_num_threads(1)
+    try:
+        cases = [Case.parse(line) for line in parsed.case.split(JOINT)]
+        for case in cases:
+            build(case)
+        suite = Suite(options.load_target(parsed), options.settings(parsed, strict=True), Recorder(None))
+        conforms = _replay(suite, cases)
+    except (CaseError, TargetError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    for line in terminal.findings(suite.ledger, options.replay_options(parsed)):
+        print(line)
+    suite.close()
+    print(terminal.summary(suite.ledger, strict=True))
+    return 0 if conforms else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="replay")
+    replay = commands.add_parser("replay", help="make the calls of a case again and judge them")
+    replay.add_argument("case", metavar="CASE", help="a line that a run printed; ' ; ' joins calls of one process")
+    options.add_target_options(replay.add_argument)
+    return parser
+
+
+def _replay(suite: Suite, cases: list[Case]) -> bool:
+    """Whether the calls, and for a single one its repetition and its tokens one by one, conform."""
+    if len(cases) > 1:
+        return _conforms(suite.check_sequence, cases)
+    [case] = cases
+    results = [_conforms(suite.check, case)]
+    if suite.expected(case).violation is None and case.memory == "margins":
+        results.append(_conforms(suite.check_repeat, case))
+        if 1 < case.num_tokens <= _TOKENWISE_LIMIT and case.token < 0 and not case.situation:
+            results.append(_conforms(suite.check_tokenwise, case))
+    return all(results)
+
+
+def _conforms(check: object, *arguments: object) -> bool:
+    assert callable(check)
+    try:
+        check(*arguments)
+    except NonConformanceError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

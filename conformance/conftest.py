@@ -1,0 +1,189 @@
+"""pytest as the suite's runner: options, cases, books, and the table at the end."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+import torch
+
+from conformance import options, selection, terminal
+from conformance.case import joined
+from conformance.contract import requirements
+from conformance.profile import PROFILES, Profile
+from conformance.record import Recorder
+from conformance.suite import NonConformanceError, Suite
+from kernel.targets import Target, TargetError
+
+_HERE = Path(__file__).parent
+_SUITE = pytest.StashKey[Suite]()
+_TARGET = pytest.StashKey[Target]()
+_STARTED = pytest.StashKey[float]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("conformance", "what is tested, and how strictly")
+    options.add_target_options(group.addoption)
+    group.addoption(
+        "--launch",
+        choices=("split", "rect", "all"),
+        default="all",
+        help="launch plans to try, where the target has them; all by default",
+    )
+    group.addoption(
+        "--profile", choices=sorted(PROFILES), default="default", help="how much to try; default by default"
+    )
+    group.addoption("--record", type=Path, metavar="FILE", help="write every judgement to FILE, a JSON object a line")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_STARTED] = time.monotonic()
+    torch.set_num_threads(1)
+    profile = _profile(config)
+    hypothesis.settings.register_profile(profile.name, profile.hypothesis())
+    hypothesis.settings.load_profile(profile.name)
+    if not profile.derandomised and config.getoption("hypothesis_seed", None) is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+    try:
+        config.stash[_TARGET] = options.load_target(config.option)
+    except TargetError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def _profile(config: pytest.Config) -> Profile:
+    return PROFILES[config.getoption("profile")]
+
+
+def _strict(config: pytest.Config) -> bool:
+    # pytest has this option, for strictness of its own; here robustness findings fail the run under it.
+    return bool(config.getini("strict"))
+
+
+def _seed(config: pytest.Config) -> str:
+    return "derandomised" if _profile(config).derandomised else str(config.getoption("hypothesis_seed"))
+
+
+def _facts(config: pytest.Config) -> dict[str, str]:
+    described = config.stash[_TARGET].describe()
+    return {
+        "target": described.name,
+        "device": described.device,
+        **described.facts,
+        **({"shader path": str(config.option.shader)} if config.option.shader else {}),
+        "accuracy": config.getoption("accuracy"),
+        "launch": config.getoption("launch") if config.stash[_TARGET].has_launch_plans else "the target's own",
+        "profile": _profile(config).name,
+        "seed": _seed(config),
+    }
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return [f"{name}: {value}" for name, value in _facts(config).items()]
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    config = session.config
+    try:
+        recorder = Recorder(config.getoption("record"))
+    except OSError as error:
+        raise pytest.UsageError(f"cannot write the record: {error}") from error
+    suite = Suite(config.stash[_TARGET], options.settings(config.option, strict=_strict(config)), recorder)
+    config.stash[_SUITE] = suite
+    pools = {True: "written in place", False: "returned fresh", None: "unknown: the probe returned none"}
+    recorder.run({**_facts(config), "strict": _strict(config), "pools": pools[suite.in_place]})
+    config.get_terminal_writer().line(f"pools: {pools[suite.in_place]}")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.config.stash[_SUITE].test = item.nodeid
+
+
+@pytest.fixture(scope="session")
+def suite(request: pytest.FixtureRequest) -> Suite:
+    """The run's suite. It holds books only: every call gets arrays of its own."""
+    return request.config.stash[_SUITE]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    suite, profile = metafunc.config.stash[_SUITE], _profile(metafunc.config)
+    if marker := metafunc.definition.get_closest_marker("cases"):
+        cases = selection.cases(suite, profile, marker.kwargs["scenario"], planned=marker.kwargs.get("planned", True))
+        metafunc.parametrize("case", cases, ids=str)
+    if marker := metafunc.definition.get_closest_marker("sequences"):
+        sequences = selection.sequences(suite, profile, marker.kwargs["scenario"])
+        metafunc.parametrize("sequence", sequences, ids=joined)
+
+
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    if not any(item.path.is_relative_to(_HERE) for item in items):
+        return
+    checked: set[str] = set()
+    for item in items:
+        ids = [id for marker in item.iter_markers("requirement") for id in marker.args]
+        if unknown := set(ids) - set(requirements()):
+            raise pytest.UsageError(f"{item.nodeid} checks unknown requirements: {', '.join(sorted(unknown))}")
+        if item.path.is_relative_to(_HERE) and not ids:
+            raise pytest.UsageError(f"{item.nodeid} names no requirement")
+        checked.update(ids)
+    whole = set(_HERE.glob("test_*.py")) <= {item.path for item in items} and not session.config.option.deselect
+    if whole and (untested := set(requirements()) - checked):
+        raise pytest.UsageError(f"requirements without a test: {', '.join(sorted(untested))}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.excinfo is not None and call.excinfo.errisinstance(NonConformanceError):
+        # The findings are shown once, by requirement, after the last test.
+        report.longrepr = str(call.excinfo.value)
+        report.user_properties.append(("nonconformance", item.nodeid))
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Iterator[None]:
+    failed = terminalreporter.stats.pop("failed", [])
+    others = [report for report in failed if not _is_nonconformance(report)]
+    if others:
+        terminalreporter.stats["failed"] = others
+    result = yield
+    if failed:
+        terminalreporter.stats["failed"] = failed
+    suite = config.stash.get(_SUITE, None)
+    if suite is not None and suite.ledger.cases:
+        for line in terminal.findings(suite.ledger, options.replay_options(config.option)):
+            terminalreporter.write_line(line)
+        for line in terminal.table(suite.ledger):
+            terminalreporter.write_line(line)
+        terminalreporter.write_line("")
+        broken = len(others) + len(terminalreporter.stats.get("error", []))
+        terminalreporter.write_line(terminal.summary(suite.ledger, strict=_strict(config), broken=broken))
+    return result
+
+
+def _is_nonconformance(report: pytest.TestReport) -> bool:
+    return any(name == "nonconformance" for name, _ in report.user_properties)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    suite = session.config.stash.get(_SUITE, None)
+    if suite is None:
+        return
+    suite.close()
+    suite.finish(
+        {
+            "exit_status": int(exitstatus),
+            "cases": len(suite.ledger.cases),
+            "tests_failed": session.testsfailed,
+            "tests_collected": session.testscollected,
+            "seconds": round(time.monotonic() - session.config.stash[_STARTED], 1),
+        }
+    )

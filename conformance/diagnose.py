@@ -1,0 +1,151 @@
+"""What a wrong rotation looks like: known mistakes, each tried against the numbers that came back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+import reference
+from reference import Bound
+
+# Enough to tell one mistake from another; a whole prefill need not be tried.
+_MAX_TOKENS = 16
+_INT16 = 2**16
+_ROUNDED_TOWARD_ZERO = "rounded toward zero in place of to nearest"
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """A rotation as it was asked for, x [num_tokens, num_heads, head_dim], and what came back."""
+
+    x: Tensor
+    positions: Tensor
+    rope_base: float
+    out: Tensor
+
+
+@dataclass(frozen=True)
+class _Mistake:
+    words: str
+    result: Callable[[Rotation], Tensor]
+    """The exact result of the mistake, float64 of x's shape."""
+
+
+def _turned(r: Rotation, positions: Tensor) -> Tensor:
+    return reference.rotate(r.x, positions, r.rope_base)
+
+
+def _with_turn(r: Rotation, cos: Tensor, sin: Tensor) -> Tensor:
+    x = r.x.to(torch.float64)
+    half = x.shape[-1] // 2
+    first, second = x[..., :half], x[..., half:]
+    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+
+
+def _turn(r: Rotation, rope_base: float | None = None, head_dim: int | None = None) -> tuple[Tensor, Tensor]:
+    half = r.x.shape[-1] // 2
+    cos, sin = reference.cos_sin(r.positions, rope_base or r.rope_base, head_dim or r.x.shape[-1])
+    return cos[:, None, :half], sin[:, None, :half]
+
+
+def _interleaved(r: Rotation) -> Tensor:
+    x = r.x.to(torch.float64)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    cos, sin = _turn(r)
+    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
+
+
+def _swapped(r: Rotation) -> Tensor:
+    cos, sin = _turn(r)
+    return _with_turn(r, sin, cos)
+
+
+def _per_head(r: Rotation) -> Tensor:
+    heads = [reference.rotate(r.x[:, h : h + 1], r.positions + h, r.rope_base) for h in range(r.x.shape[1])]
+    return torch.cat(heads, dim=1)
+
+
+def _coarse(r: Rotation, dtype: torch.dtype) -> Tensor:
+    return _turned(
+        r,
+        r.positions.to(torch.float64)
+        .to(dtype)
+        .nan_to_num()
+        .to(torch.float64)
+        .clamp(-(2**31), 2**31 - 1)
+        .to(torch.int64),
+    )
+
+
+def _based(rope_base: Callable[[float], float]) -> Callable[[Rotation], Tensor]:
+    return lambda r: _with_turn(r, *_turn(r, rope_base=max(1.0, rope_base(r.rope_base))))
+
+
+_MISTAKES = (
+    _Mistake("not rotated at all", lambda r: r.x.to(torch.float64)),
+    _Mistake("zeros", lambda r: torch.zeros(r.x.shape, dtype=torch.float64)),
+    _Mistake("rotated the wrong way: sine with the opposite sign", lambda r: _turned(r, -r.positions.to(torch.int64))),
+    _Mistake("sine and cosine swapped", _swapped),
+    _Mistake("interleaved pairing (2i, 2i+1) in place of NeoX (i, i + head_dim/2)", _interleaved),
+    _Mistake(
+        "exponent i/head_dim in place of 2i/head_dim",
+        lambda r: _with_turn(r, *_turn(r, head_dim=2 * r.x.shape[-1])),
+    ),
+    _Mistake("position one too large", lambda r: _turned(r, r.positions.to(torch.int64) + 1)),
+    _Mistake("position one too small", lambda r: _turned(r, r.positions.to(torch.int64) - 1)),
+    _Mistake("position plus head index", _per_head),
+    _Mistake("position cut to its low 16 bits", lambda r: _turned(r, r.positions.to(torch.int64) % _INT16)),
+    _Mistake("position rounded to bfloat16", lambda r: _coarse(r, torch.bfloat16)),
+    _Mistake("position rounded to float16", lambda r: _coarse(r, torch.float16)),
+    _Mistake("sign of the position lost", lambda r: _turned(r, r.positions.to(torch.int64).abs())),
+    _Mistake("rope_base without its fraction", _based(lambda base: float(int(base)))),
+    _Mistake("rope_base fixed at 10000", _based(lambda _: 10000.0)),
+    _Mistake("the next head's result", lambda r: _turned(r, r.positions).roll(-1, dims=1)),
+    _Mistake("the previous head's result", lambda r: _turned(r, r.positions).roll(1, dims=1)),
+    _Mistake(
+        "the first token's position for every token", lambda r: _turned(r, r.positions[:1].expand_as(r.positions))
+    ),
+)
+
+
+def looks_like(rotation: Rotation, bound: Bound, wrong: Tensor) -> str:
+    """The mistake whose results agree with every wrong element; empty when none known does.
+
+    Args:
+        bound: of the whole rotation.
+        wrong: [num_tokens, num_heads, head_dim] bool, at least one True.
+    """
+    tokens = wrong.flatten(1).any(dim=1).nonzero().flatten()[:_MAX_TOKENS]
+    sample = Rotation(rotation.x[tokens], rotation.positions[tokens], rotation.rope_base, rotation.out[tokens])
+    at = wrong[tokens]
+    size = torch.hypot(*sample.x.to(torch.float64).chunk(2, dim=-1)).repeat(1, 1, 2)
+    allowed = bound.error[tokens] + 2.0**-21 * size
+    explained = [(m, reference.score(sample.out, Bound(m.result(sample), allowed)) <= 1) for m in _MISTAKES]
+    # A mistake that explains the right elements too goes before one that explains the wrong ones alone.
+    for whole in (torch.ones_like(at), at):
+        for mistake, right in explained:
+            if bool(right[whole].all()):
+                return mistake.words
+    return _ROUNDED_TOWARD_ZERO if _truncated(rotation.out, bound, wrong) else ""
+
+
+def _truncated(out: Tensor, bound: Bound, wrong: Tensor) -> bool:
+    value, exact, error = out.to(torch.float64)[wrong], bound.exact[wrong], bound.error[wrong]
+    ulp = 2 * reference.plain_error_bound(Bound(exact, torch.zeros_like(exact)), out.dtype)
+    return bool(((value.abs() <= exact.abs() + error) & ((value - exact).abs() <= ulp + error)).all())
+
+
+def error_size(out: Tensor, bound: Bound, wrong: Tensor) -> str:
+    """How large the errors are: largest one, and in units in the last place of the exact result."""
+    value, exact = out.to(torch.float64)[wrong], bound.exact[wrong]
+    finite = value.isfinite()
+    words = [f"{int(value.isnan().sum())} NaN"] if bool(value.isnan().any()) else []
+    words += [f"{int(value.isinf().sum())} infinite"] if bool(value.isinf().any()) else []
+    if bool(finite.any()):
+        off = (value - exact).abs()[finite]
+        ulp = 2 * reference.plain_error_bound(Bound(exact, torch.zeros_like(exact)), out.dtype)[finite]
+        words.append(f"largest error {float(off.max()):.3g}, {float((off / ulp).max()):.3g} ulp")
+    return ", ".join(words)

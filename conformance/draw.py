@@ -1,0 +1,291 @@
+"""Numbers for a Case, from raw 64-bit words, so that every machine draws the same ones.
+
+Positions: `zero`, `equal:N`, `rise:N` (N, N+1, ...), `shuffled:N` (a permutation of that), `uniform:N` (0..N),
+`around:N` (N-8..N+8), `log` (log-uniform to 2^31-1), `negative:N` (-N..-1), `list:a/b/c`, and `decode:N`
+(sequences of mixed lengths up to N, padding at 0).
+Slots: `identity`, `permuted`, `reversed`, `last` (the last rows), `none` (all -1), `holes` (some negative, -1 and
+others), `int-min`, `first` (row 0 alone), `high` (rows past 65,535), `duplicate` (tokens in pairs), `past`
+(one slot at pool_size or above), `list:a/b/c`.
+Values of q and k: `normal`, `wide`, `subnormal`, `huge`, `cancel`, `zeros`, `mixed` (one of these per head),
+`nonfinite` (normal with Inf and NaN), `ones`. V and the pools are always arbitrary bits, see `raw_bits`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+import reference
+from conformance.case import Case, CaseError
+
+TORCH_DTYPES = {
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "u8": torch.uint8,
+}
+INT32_MAX = 2**31 - 1
+INT32_MIN = -(2**31)
+Words = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Binary exponents of a format: subnormal step, smallest normal, largest."""
+
+    tiny: int
+    low: int
+    high: int
+
+
+_RANGES = {"f16": _Range(-24, -14, 15), "bf16": _Range(-133, -126, 127), "f32": _Range(-149, -126, 127)}
+
+
+def words(case: Case, name: str, count: int) -> Words:
+    """`count` raw words of the stream that this case's seed and `name` select (Philox, fixed by its paper)."""
+    return np.random.Philox(key=[case.seed, zlib.crc32(name.encode())]).random_raw(count)
+
+
+def _unit(raw: Words) -> Floats:
+    """Uniform in [0, 1), exact multiples of 2^-53."""
+    return (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _integers(raw: Words, low: int, high: int) -> npt.NDArray[np.int64]:
+    """Integers in [low, high]."""
+    return (low + np.floor(_unit(raw) * (high - low + 1))).astype(np.int64)
+
+
+def _number(text: str, kind: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise CaseError(f"{kind} needs a whole number, as in {kind}:7, got {text!r}") from None
+
+
+def _listed(text: str, count: int) -> npt.NDArray[np.int64]:
+    values = [_number(item, "list") for item in text.split("/")] if text else []
+    if len(values) != count:
+        raise CaseError(f"a list of {len(values)} for {count} tokens")
+    return np.array(values, dtype=np.int64)
+
+
+def positions(case: Case) -> Tensor:
+    """[num_tokens] int32."""
+    kind, _, text = case.positions.partition(":")
+    count = case.num_tokens
+    raw = words(case, "positions", count)
+    if kind == "list":
+        drawn = _listed(text, count)
+    elif kind == "zero":
+        drawn = np.zeros(count, dtype=np.int64)
+    elif kind == "log":
+        drawn = np.floor(np.exp2(_unit(raw) * 31.0)).astype(np.int64)
+    else:
+        drawn = _positions_by_number(kind, _number(text, kind), raw)
+    return torch.from_numpy(np.clip(drawn, INT32_MIN, INT32_MAX).astype(np.int32))
+
+
+def _positions_by_number(kind: str, n: int, raw: Words) -> npt.NDArray[np.int64]:
+    count = len(raw)
+    if kind == "equal":
+        return np.full(count, n, dtype=np.int64)
+    if kind == "rise":
+        return n + np.arange(count, dtype=np.int64)
+    if kind == "shuffled":
+        return n + np.argsort(raw, kind="stable")
+    if kind == "uniform":
+        return _integers(raw, 0, n)
+    if kind == "around":
+        return _integers(raw, n - 8, n + 8)
+    if kind == "negative":
+        return _integers(raw, -n, -1)
+    if kind == "decode":
+        lengths = _integers(raw, 0, n)
+        return np.where(raw % np.uint64(8) == 0, 0, lengths)
+    raise CaseError(f"unknown kind of positions: {kind}")
+
+
+def slots(case: Case) -> Tensor:
+    """[num_tokens] int32; rows are distinct but for `duplicate`, tokens beyond the pool's rows get -1."""
+    kind, _, text = case.slots.partition(":")
+    if kind == "list":
+        return torch.from_numpy(_listed(text, case.num_tokens).astype(np.int32))
+    draw = _SLOTS.get(kind)
+    if draw is None:
+        raise CaseError(f"unknown kind of slots: {kind}")
+    drawn = np.full(case.num_tokens, -1, dtype=np.int64)
+    rows = draw(case, words(case, "slots", case.num_tokens + case.pool_size))[: case.num_tokens]
+    drawn[: len(rows)] = rows
+    return torch.from_numpy(drawn.astype(np.int32))
+
+
+def _permutation(case: Case, raw: Words) -> npt.NDArray[np.int64]:
+    return np.argsort(raw[case.num_tokens :], kind="stable")
+
+
+def _holes(case: Case, raw: Words) -> npt.NDArray[np.int64]:
+    rows = np.full(case.num_tokens, -1, dtype=np.int64)
+    permuted = _permutation(case, raw)[: case.num_tokens]
+    rows[: len(permuted)] = permuted
+    negatives = np.array([-1, -2, -case.pool_size, INT32_MIN])
+    chosen = negatives[raw[: case.num_tokens] % np.uint64(4)]
+    return np.where(raw[: case.num_tokens] % np.uint64(5) < 2, chosen, rows)
+
+
+def _high(case: Case, raw: Words) -> npt.NDArray[np.int64]:
+    first = 65536
+    if case.pool_size <= first:
+        raise CaseError("slots=high needs a pool of more than 65536 rows")
+    span = case.pool_size - first
+    return first + np.argsort(raw[case.num_tokens : case.num_tokens + span], kind="stable")
+
+
+def _duplicate(case: Case, raw: Words) -> npt.NDArray[np.int64]:
+    return np.repeat(_permutation(case, raw), 2)
+
+
+def _past(case: Case, raw: Words) -> npt.NDArray[np.int64]:
+    rows = np.full(case.num_tokens, -1, dtype=np.int64)
+    permuted = _permutation(case, raw)[: case.num_tokens]
+    rows[: len(permuted)] = permuted
+    if case.num_tokens:
+        rows[-1] = case.pool_size + int(raw[0] % np.uint64(2))
+    return rows
+
+
+_SLOTS: dict[str, Callable[[Case, Words], npt.NDArray[np.int64]]] = {
+    "identity": lambda case, _: np.arange(case.pool_size),
+    "permuted": _permutation,
+    "reversed": lambda case, _: np.arange(case.pool_size)[::-1],
+    "last": lambda case, _: np.arange(max(0, case.pool_size - case.num_tokens), case.pool_size),
+    "none": lambda _, raw: np.full(len(raw), -1),
+    "int-min": lambda _, raw: np.full(len(raw), INT32_MIN),
+    "first": lambda _case, _raw: np.zeros(1, dtype=np.int64),
+    "holes": _holes,
+    "high": _high,
+    "duplicate": _duplicate,
+    "past": _past,
+}
+
+
+def raw_bits(case: Case, name: str, shape: tuple[int, ...]) -> Tensor:
+    """Arbitrary bits of the case's dtype: NaN payloads, signed zeros and subnormals among them."""
+    return _from_bits(words(case, name, int(np.prod(shape))), case.dtype).reshape(shape)
+
+
+def signalling_nans(case: Case, name: str, shape: tuple[int, ...]) -> Tensor:
+    """Signalling NaNs of arbitrary sign and payload: any arithmetic on one changes its bits."""
+    raw = words(case, name, int(np.prod(shape)))
+    bits = {"f16": (0x7C00, 0x0200, 16), "bf16": (0x7F80, 0x0040, 16), "f32": (0x7F800000, 0x400000, 32)}
+    exponent, quiet, width = bits[case.dtype]
+    payload = (raw & ~np.uint64(quiet)) | np.uint64(exponent | 1)
+    return _from_bits(payload & np.uint64(2**width - 1), case.dtype).reshape(shape)
+
+
+def _from_bits(raw: Words, dtype: str) -> Tensor:
+    integer = np.int32 if dtype == "f32" else np.int16
+    return torch.from_numpy(raw.astype(integer)).view(TORCH_DTYPES[dtype])
+
+
+def values(case: Case, name: str, shape: tuple[int, int, int]) -> Tensor:
+    """[num_tokens, num_heads, head_dim] of the case's dtype, drawn as `case.values` says."""
+    raw = words(case, name, int(np.prod(shape))).reshape(shape)
+    if case.values == "mixed":
+        drawn = _mixed(case, raw)
+    elif case.values == "nonfinite":
+        return _with_nonfinite(_as_dtype(_normal(case, raw), case.dtype), raw)
+    elif case.values in _VALUES:
+        drawn = _VALUES[case.values](case, raw)
+    else:
+        raise CaseError(f"unknown kind of values: {case.values}")
+    return _as_dtype(drawn, case.dtype)
+
+
+def _as_dtype(drawn: Floats, dtype: str) -> Tensor:
+    return torch.from_numpy(drawn).to(TORCH_DTYPES[dtype])
+
+
+def _normal(_: Case, raw: Words) -> Floats:
+    """Sum of four uniforms, unit variance, |x| < 3.47: near enough to normal and exact everywhere."""
+    parts = raw.view(np.uint16).reshape(*raw.shape, 4).astype(np.int64).sum(-1)
+    drawn: Floats = (parts - 131070) * (2.0**-16 * 3.0**0.5)
+    return drawn
+
+
+def _binades(raw: Words, low: int, high: int) -> Floats:
+    """Log-uniform magnitudes in [2^low, 2^high), either sign."""
+    mantissa = 1.0 + (raw >> np.uint64(40)).astype(np.float64) * 2.0**-24
+    exponent = low + ((raw >> np.uint64(8)) % np.uint64(high - low)).astype(np.int32)
+    drawn: Floats = np.ldexp(np.where(raw & np.uint64(1), -mantissa, mantissa), exponent)
+    return drawn
+
+
+def _wide(case: Case, raw: Words) -> Floats:
+    limits = _RANGES[case.dtype]
+    return _binades(raw, limits.low, limits.high - 2)
+
+
+def _subnormal(case: Case, raw: Words) -> Floats:
+    limits = _RANGES[case.dtype]
+    return _binades(raw, limits.tiny, limits.low)
+
+
+def _huge(case: Case, raw: Words) -> Floats:
+    """The three largest binades: a pair of them may rotate past the largest finite value."""
+    limits = _RANGES[case.dtype]
+    largest = torch.finfo(TORCH_DTYPES[case.dtype]).max
+    return np.clip(_binades(raw, limits.high - 2, limits.high + 1), -largest, largest)
+
+
+def _zeros(case: Case, raw: Words) -> Floats:
+    zero = np.where(raw & np.uint64(2), -0.0, 0.0)
+    return np.where(raw & np.uint64(4), zero, _normal(case, raw))
+
+
+def _cancel(case: Case, raw: Words) -> Floats:
+    """Pairs nearly along the rotation's axes, so that one of the two results nearly vanishes."""
+    half = case.head_dim // 2
+    cos, sin = (t.numpy()[:, None, :] for t in reference.cos_sin(positions(case), case.rope_base, case.head_dim))
+    radius = _binades(raw[..., :half], -2, 3)
+    upper = raw[..., half : 2 * half] & np.uint64(1) == 0
+    first, second = np.where(upper, sin, cos) * radius, np.where(upper, cos, -sin) * radius
+    return np.concatenate((first, second), axis=-1)
+
+
+def _mixed(case: Case, raw: Words) -> Floats:
+    kinds = (_normal, _normal, _normal, _wide, _subnormal, _huge, _zeros, _cancel)
+    which = ((raw[..., :1] >> np.uint64(20)) % np.uint64(len(kinds))).astype(np.int64)
+    drawn = _normal(case, raw)
+    for index in range(3, len(kinds)):
+        drawn = np.where(which == index, kinds[index](case, raw), drawn)
+    return drawn
+
+
+_VALUES: dict[str, Callable[[Case, Words], Floats]] = {
+    "normal": _normal,
+    "wide": _wide,
+    "subnormal": _subnormal,
+    "huge": _huge,
+    "zeros": _zeros,
+    "cancel": _cancel,
+    "ones": lambda _, raw: np.ones(raw.shape),
+}
+
+
+def _with_nonfinite(drawn: Tensor, raw: Words) -> Tensor:
+    """One element in sixteen becomes Inf, -Inf or NaN."""
+    chosen = torch.from_numpy((raw >> np.uint64(30)).astype(np.int64) % 16 == 0)
+    which = torch.from_numpy((raw >> np.uint64(40)).astype(np.int64) % 3)
+    special = torch.tensor([float("inf"), float("-inf"), float("nan")], dtype=drawn.dtype)[which]
+    return torch.where(chosen, special, drawn)

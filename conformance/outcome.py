@@ -1,0 +1,134 @@
+"""What one call was seen to do: its outputs or its error, and everything observed beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from conformance.case import Case
+from conformance.inputs import build
+from conformance.placement import Change, Placed
+from kernel.memory import bits
+from kernel.targets import Answer, Target
+
+OUTPUTS = ("q_rot", "k_rot", "k_pool_new", "v_pool_new")
+
+
+@dataclass(frozen=True)
+class PoolAfter:
+    """A returned pool, told by the rows in which it differs from the given one."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    in_place: bool
+    """Whether it is the given pool, or lies in fresh memory."""
+    rows: Tensor
+    """[n] int64, rising; empty when the shapes differ."""
+    data: Tensor
+    """[n, num_kv_heads, head_dim]."""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception: its type's name, whether it is a ValueError, its text."""
+
+    type: str
+    is_value_error: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Exactly one of `outputs`, `raised`, `malformed` and `died` is set."""
+
+    outputs: dict[str, Tensor] | None = None
+    """q_rot and k_rot, dense copies."""
+    pools: dict[str, PoolAfter] | None = None
+    """k_pool and v_pool as returned; set when `outputs` is."""
+    raised: Raised | None = None
+    malformed: str = ""
+    """What came back in place of four arrays."""
+    died: str = ""
+    """How the process ended: crash or hang."""
+    changes: tuple[Change, ...] = ()
+    """What the call changed in the buffers that it was given and in their surroundings."""
+    aliases: tuple[str, ...] = ()
+    """Pairs of arrays that share memory, q_rot or k_rot one of them."""
+    disturbed: tuple[str, ...] = ()
+    """Outputs of the call before that this call changed."""
+
+
+class Observer:
+    """Makes calls of one target in this process and tells what each did, to earlier results too."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._earlier: list[tuple[str, Tensor, Tensor]] = []
+        """Name, array and copy of what the call before returned."""
+
+    def observe(self, case: Case) -> Outcome:
+        """Make the call of `case`."""
+        inputs = build(case)
+        before = {name: placed.snapshot() for name, placed in inputs.placed.items()}
+        answer, raised = None, None
+        try:
+            answer = self._target.run(inputs.call, case.launch_plan)
+        except Exception as error:
+            raised = Raised(type(error).__name__, isinstance(error, ValueError), str(error))
+        changes = [c for name, placed in inputs.placed.items() for c in placed.changes(name, before[name])]
+        if answer is None:
+            return Outcome(raised=raised, changes=tuple(changes))
+        changes += [Change(o.buffer, "outside", o.count, o.first) for o in answer.overwritten]
+        malformed = _malformed(answer)
+        if malformed:
+            return Outcome(malformed=malformed, changes=tuple(changes))
+        returned = dict(zip(OUTPUTS, (t.detach() for t in answer.outputs), strict=True))
+        outputs = {name: returned[name].contiguous().clone() for name in OUTPUTS[:2]}
+        pools = {n: _pool_after(inputs.placed[n], before[n], returned[f"{n}_new"]) for n in ("k_pool", "v_pool")}
+        aliases = _aliases(returned, {name: placed.tensor for name, placed in inputs.placed.items()})
+        disturbed = self._disturbed()
+        self._earlier = [(name, returned[name], outputs[name].clone()) for name in OUTPUTS[:2]]
+        return Outcome(outputs, pools, changes=tuple(changes), aliases=aliases, disturbed=disturbed)
+
+    def _disturbed(self) -> tuple[str, ...]:
+        return tuple(name for name, array, copy in self._earlier if not torch.equal(bits(array), bits(copy)))
+
+
+def _aliases(returned: dict[str, Tensor], given: dict[str, Tensor]) -> tuple[str, ...]:
+    """q_rot and k_rot against every other array: `q_rot and q`, ..."""
+    others = {**given, **returned}
+    pairs = [(name, other) for name in OUTPUTS[:2] for other in others if other != name]
+    overlapping = (f"{a} and {b}" for a, b in pairs if _overlap(returned[a], others[b]))
+    return tuple(overlapping)
+
+
+def _overlap(a: Tensor, b: Tensor) -> bool:
+    """Whether two arrays have an element's memory in common, not merely a storage."""
+    if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or not a.numel() or not b.numel():
+        return False
+    size = a.element_size()
+    if size != b.element_size():
+        return True
+    marks = torch.zeros(a.untyped_storage().nbytes() // size, dtype=torch.bool)
+    marks.as_strided(a.shape, a.stride(), a.storage_offset()).fill_(True)
+    return bool(marks.as_strided(b.shape, b.stride(), b.storage_offset()).any())
+
+
+def _pool_after(given: Placed, before: Tensor, pool: Tensor) -> PoolAfter:
+    in_place = given.storage.untyped_storage().data_ptr() == pool.untyped_storage().data_ptr()
+    comparable = pool.shape == given.tensor.shape and pool.dtype == given.tensor.dtype
+    rows = given.changed_rows(pool, before) if comparable else torch.empty(0, dtype=torch.int64)
+    data = pool[rows].contiguous() if comparable else pool.new_empty(0)
+    return PoolAfter(tuple(pool.shape), pool.dtype, in_place, rows, data)
+
+
+def _malformed(answer: Answer) -> str:
+    outputs = answer.outputs
+    if not isinstance(outputs, tuple | list) or len(outputs) != len(OUTPUTS):
+        return f"{type(outputs).__name__} in place of (q_rot, k_rot, k_pool_new, v_pool_new)"
+    for name, output in zip(OUTPUTS, outputs, strict=True):
+        if not isinstance(output, torch.Tensor):
+            return f"{name} is a {type(output).__name__}, not a tensor"
+    return ""

@@ -1,0 +1,195 @@
+"""Where a tensor lies in memory: its strides, and what surrounds it.
+
+Kinds of layout: `dense`; `offset` (starts 3 elements into its storage); `step` (every second element of the last
+axis); `transposed` (first two axes swapped in storage); `sliced` (some heads of a wider array, as from a fused
+qkv); `broadcast` (one token's data for all, stride 0); `odd-stride` (axes of length 1 carry a stride of 7).
+Everything in the storage that is not the tensor holds a pattern: margins around it, gaps within.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from conformance.case import CaseError
+from kernel.memory import bits, pattern
+
+MARGIN_ELEMENTS = 128
+PROT_NONE = 0
+_INTEGER = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+LAYOUTS = ("dense", "offset", "step", "transposed", "sliced", "broadcast", "odd-stride")
+MEMORIES = ("margins", "page-end", "page-start", "sparse")
+_MAP_NORESERVE = 0x4000
+
+
+@dataclass(frozen=True)
+class Change:
+    """Elements of a storage that a call changed."""
+
+    buffer: str
+    where: str
+    """`inside` the tensor, or `outside` it: in a margin or a gap between its elements."""
+    count: int
+    first: int
+    """Offset of the first one from the tensor's first element, in elements of the storage."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tensor and the whole storage around it, the latter as integers."""
+
+    tensor: Tensor
+    storage: Tensor
+    start: int
+    """Index in `storage` of the tensor's first element."""
+
+    def snapshot(self) -> Tensor:
+        """What `changes` and `changed_rows` compare with."""
+        return self.storage.clone()
+
+    def changed_rows(self, after: Tensor, before: Tensor) -> Tensor:
+        """Rows in which `after`, of this tensor's shape, differs from the snapshot `before`: [n] int64."""
+        given = before.as_strided(self.tensor.shape, self.tensor.stride(), self.start)
+        return (bits(after) != given).flatten(1).any(dim=1).nonzero().flatten()
+
+    def changes(self, name: str, before: Tensor) -> list[Change]:
+        """What differs from the snapshot `before`."""
+        changed = self.storage != before
+        if not bool(changed.any()):
+            return []
+        inside = torch.zeros_like(changed)
+        inside.as_strided(self.tensor.shape, self.tensor.stride(), self.start).fill_(True)
+        found = []
+        for where, mask in (("inside", changed & inside), ("outside", changed & ~inside)):
+            at = mask.nonzero()
+            if len(at):
+                found.append(Change(name, where, len(at), int(at[0]) - self.start))
+        return found
+
+
+@dataclass(frozen=True)
+class Sparse(Placed):
+    """A pool of zeros larger than memory: only the pages that somebody wrote exist."""
+
+    def snapshot(self) -> Tensor:
+        return self.storage.new_empty(0)
+
+    def changed_rows(self, after: Tensor, before: Tensor) -> Tensor:  # noqa: ARG002
+        row = self.tensor[0].numel()
+        itemsize = self.storage.element_size()
+        pages = _resident_pages(self.storage)
+        found: set[int] = set()
+        for page in pages.tolist():
+            first = page * mmap.PAGESIZE // itemsize
+            at = self.storage[first : first + mmap.PAGESIZE // itemsize].nonzero().flatten() + first
+            found.update((at // row).unique().tolist())
+        rows = torch.tensor(sorted(found), dtype=torch.int64)
+        return rows[rows < len(self.tensor)]
+
+    def changes(self, name: str, before: Tensor) -> list[Change]:
+        rows = self.changed_rows(self.tensor, before)
+        row = self.tensor[0].numel()
+        return [Change(name, "inside", row * len(rows), row * int(rows[0]))] if len(rows) else []
+
+
+def _resident_pages(storage: Tensor) -> Tensor:
+    """Numbers of the pages that exist in memory, as the kernel reports them."""
+    count = -(-storage.numel() * storage.element_size() // mmap.PAGESIZE)
+    vector = np.zeros(count, dtype=np.uint8)
+    status = ctypes.CDLL(None, use_errno=True).mincore(
+        ctypes.c_void_p(storage.data_ptr()),
+        ctypes.c_size_t(storage.numel() * storage.element_size()),
+        ctypes.c_void_p(vector.ctypes.data),
+    )
+    if status:
+        raise OSError(ctypes.get_errno(), "cannot ask which pages are in memory")
+    return torch.from_numpy((vector & 1).nonzero()[0])
+
+
+def _sparse(logical: Tensor) -> Sparse:
+    size = logical.numel() * logical.element_size()
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+    storage = torch.frombuffer(mmap.mmap(-1, size, flags=flags), dtype=_INTEGER[logical.element_size()])
+    return Sparse(storage.view(logical.dtype).view(logical.shape), storage, 0)
+
+
+def place(logical: Tensor, layout: str = "dense", memory: str = "margins") -> Placed:
+    """A copy of `logical`, bit for bit, laid out and surrounded as told. Raises CaseError.
+
+    In the memory `sparse`, `logical` must be all zeros and is placed dense, without margins.
+    """
+    if memory == "sparse":
+        return _sparse(logical)
+    offset, strides = _strides(logical, layout)
+    span = 1 + sum((size - 1) * stride for size, stride in zip(logical.shape, strides, strict=True))
+    length = offset + (span if logical.numel() else 0)
+    storage, start = _storage(length, logical.element_size(), memory)
+    first = start + offset
+    # as_strided counts from the start of the memory, which a slice does not begin.
+    view = storage.view(logical.dtype).as_strided(logical.shape, strides, storage.storage_offset() + first)
+    if layout == "broadcast":
+        bits(view)[:1].copy_(bits(logical)[:1])
+    else:
+        bits(view).copy_(bits(logical))
+    return Placed(view, storage, first)
+
+
+def _dense_strides(shape: tuple[int, ...]) -> list[int]:
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(1, shape[axis + 1])
+    return strides
+
+
+def _strides(logical: Tensor, layout: str) -> tuple[int, list[int]]:
+    shape = tuple(logical.shape)
+    dense = _dense_strides(shape)
+    if layout == "dense":
+        return 0, dense
+    if layout == "offset" or (layout == "sliced" and len(shape) < 3):
+        return 3, dense
+    if layout == "step":
+        return 0, [2 * stride for stride in dense]
+    if layout == "transposed" and len(shape) == 3:
+        a, _, c = shape
+        return 0, [c, a * c, 1]
+    if layout == "sliced":
+        _, heads, dim = shape
+        return dim, [(heads + 3) * dim, dim, 1]
+    if layout == "broadcast":
+        return 0, [0, *dense[1:]]
+    if layout == "odd-stride":
+        return 0, [7 if size == 1 else stride for size, stride in zip(shape, dense, strict=True)]
+    raise CaseError(f"no layout {layout!r} for {len(shape)} axes; there are {', '.join(LAYOUTS)}")
+
+
+def _storage(length: int, itemsize: int, memory: str) -> tuple[Tensor, int]:
+    """A storage filled with the pattern, and where `length` elements may start in it."""
+    if memory == "margins":
+        spare = 64 // itemsize
+        storage = torch.full((length + 2 * MARGIN_ELEMENTS + spare,), pattern(itemsize), dtype=_INTEGER[itemsize])
+        return storage, MARGIN_ELEMENTS + (-storage.data_ptr() % 64) // itemsize
+    if memory not in MEMORIES:
+        raise CaseError(f"no memory {memory!r}; there are {', '.join(MEMORIES)}")
+    return _between_guards(length, itemsize, memory)
+
+
+def _between_guards(length: int, itemsize: int, memory: str) -> tuple[Tensor, int]:
+    """Pages between two that may not be touched; the tensor is flush against one of them."""
+    page = mmap.PAGESIZE
+    usable = -(-max(1, length * itemsize) // page) * page
+    mapping = mmap.mmap(-1, usable + 2 * page)
+    whole = torch.frombuffer(mapping, dtype=torch.int8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    for guard in (whole.data_ptr(), whole.data_ptr() + page + usable):
+        if libc.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(page), PROT_NONE):
+            raise OSError(ctypes.get_errno(), "cannot protect a guard page")
+    storage = whole[page : page + usable].view(_INTEGER[itemsize])
+    storage.fill_(pattern(itemsize))
+    start = 0 if memory == "page-start" else len(storage) - length
+    return storage, start

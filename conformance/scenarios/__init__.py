@@ -1,0 +1,1 @@
+"""Named scenarios: functions from a profile to the Cases of one test."""

@@ -1,0 +1,62 @@
+"""Launch plans: both, with every number of heads per thread, and beside the limits of the published rule."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Iterator
+
+from conformance.case import DTYPES, Case
+from conformance.profile import Profile
+from kernel.launch import RECT_MIN_HEAD_DIM, RECT_MIN_KV_HEADS, RECT_MIN_TOKENS
+
+PLANS = ("split", "rect")
+
+
+def heads_per_thread(case: Case) -> list[int]:
+    """1, divisors and non-divisors of the head counts, and one past them."""
+    q, kv = case.num_qo_heads, case.num_kv_heads
+    return sorted({1, 2, 3, max(1, kv), max(1, q), q + 1})
+
+
+def under_plans(case: Case, launch: str) -> Iterator[Case]:
+    """The case under each plan that `launch` (`split`, `rect` or `all`) asks for; heads per thread in turn."""
+    if case.plan:
+        if launch in ("all", case.plan.partition("/")[0]):
+            yield case
+        return
+    choices = heads_per_thread(case)
+    turn = zlib.crc32(str(case).encode())
+    for n, plan in enumerate(PLANS):
+        if launch in ("all", plan):
+            yield case.but(plan=f"{plan}/{choices[(turn + n) % len(choices)]}")
+
+
+def every_heads_per_thread(_: Profile) -> Iterator[Case]:
+    """Each plan with each number of heads per thread from 1 to past the head count."""
+    for dtype, (q, kv), plan in itertools.product(DTYPES, ((4, 2), (5, 3), (8, 1), (7, 7), (2, 6)), PLANS):
+        for count in range(1, max(q, kv) + 2):
+            yield Case(
+                dtype, num_tokens=3, num_qo_heads=q, num_kv_heads=kv, head_dim=6, slots="holes", plan=f"{plan}/{count}"
+            )
+
+
+def published_limits(_: Profile) -> Iterator[Case]:
+    """The eight corners at which the published binding changes from split to rect, and other dtypes there."""
+    for dtype, tokens, heads, dim in itertools.product(
+        DTYPES,
+        (RECT_MIN_TOKENS - 1, RECT_MIN_TOKENS),
+        (RECT_MIN_KV_HEADS - 1, RECT_MIN_KV_HEADS),
+        (RECT_MIN_HEAD_DIM - 2, RECT_MIN_HEAD_DIM),
+    ):
+        yield Case(
+            dtype,
+            num_tokens=tokens,
+            num_qo_heads=heads,
+            num_kv_heads=heads,
+            head_dim=dim,
+            pool_size=tokens + 5,
+            positions="uniform:4096",
+            slots="holes",
+            values="normal",
+        )

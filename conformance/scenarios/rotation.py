@@ -1,0 +1,91 @@
+"""Rotation: shapes, positions, bases and values."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from conformance.case import DTYPES, Case
+from conformance.profile import Profile
+
+HEAD_DIMS = (2, 4, 6, 16, 64, 66, 80, 96, 128, 192, 256)
+HEADS = ((1, 1), (4, 4), (4, 2), (8, 1), (5, 5), (3, 1), (9, 3), (2, 6))
+BASES = (1.5, 10.0, 100.75, 1e4, 10000.5, 26000.0, 5e5, 1e6, 8e6, 123456.789, 1e9)
+POSITIONS = (
+    "zero",
+    "equal:1",
+    "equal:257",
+    "rise:0",
+    "rise:131065",
+    "shuffled:100",
+    "uniform:64",
+    "uniform:131071",
+    "around:65536",
+    "around:131071",
+    "around:16777216",
+    "log",
+    "list:131071/2147483647/16777217/1/0/65535/255/256/2049",
+)
+VALUES = ("normal", "wide", "subnormal", "huge", "cancel", "zeros", "mixed", "nonfinite", "ones")
+TOKENS = (1, 2, 3, 7, 16)
+
+
+def shapes(profile: Profile) -> Iterator[Case]:
+    """Every head_dim with every ratio of heads; tokens, positions, bases and values taken in turn."""
+    grid = itertools.product(DTYPES, HEAD_DIMS, HEADS, range(profile.seeds))
+    for n, (dtype, head_dim, (q, kv), seed) in enumerate(grid):
+        yield Case(
+            dtype,
+            num_tokens=TOKENS[n % len(TOKENS)],
+            num_qo_heads=q,
+            num_kv_heads=kv,
+            head_dim=head_dim,
+            pool_size=20,
+            rope_base=BASES[n % len(BASES)],
+            positions=POSITIONS[n % (len(POSITIONS) - 1)],
+            slots=("permuted", "holes")[n % 2],
+            seed=seed,
+        )
+
+
+def positions(profile: Profile) -> Iterator[Case]:
+    """Every kind of positions under every base."""
+    for dtype, kind, base, seed in itertools.product(DTYPES, POSITIONS, BASES, range(profile.seeds)):
+        yield Case(
+            dtype, num_tokens=9, head_dim=32, pool_size=12, rope_base=base, positions=kind, slots="holes", seed=seed
+        )
+
+
+def values(profile: Profile) -> Iterator[Case]:
+    """Every kind of values at small and large head_dim."""
+    for dtype, kind, dim, seed in itertools.product(DTYPES, VALUES, (6, 64, 128), range(profile.seeds)):
+        case = Case(dtype, num_tokens=8, head_dim=dim, pool_size=9, positions="uniform:4096", values=kind, seed=seed)
+        yield case
+        yield case.but(positions="zero")
+
+
+def tokens(_: Profile) -> Iterator[Case]:
+    """Batch sizes beside the limits of a threadgroup and of the published plans, and a long prefill."""
+    for dtype, count in itertools.product(DTYPES, (1, 2, 31, 32, 33, 255, 256, 257, 1023, 1025, 1500)):
+        yield Case(dtype, num_tokens=count, head_dim=8, pool_size=count + 3, positions="shuffled:0", slots="holes")
+    yield Case(num_tokens=1500, num_qo_heads=8, num_kv_heads=2, head_dim=64, pool_size=2000, positions="shuffled:4000")
+
+
+def negative_positions(_: Profile) -> Iterator[Case]:
+    """Positions below zero."""
+    for dtype, reach in itertools.product(DTYPES, (1, 100, 2**31)):
+        yield Case(dtype, num_tokens=6, positions=f"negative:{reach}")
+
+
+def head_by_head(_: Profile) -> Iterator[Case]:
+    """Equal tokens at equal positions under many heads, where a head or token index in the angle shows."""
+    for dtype, (q, kv), position in itertools.product(DTYPES, HEADS, (0, 131069)):
+        yield Case(
+            dtype,
+            num_tokens=3,
+            num_qo_heads=q,
+            num_kv_heads=kv,
+            head_dim=16,
+            positions=f"equal:{position}",
+            values="ones",
+        )

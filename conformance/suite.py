@@ -1,0 +1,175 @@
+"""One run of the suite: a target held to an accuracy class, its worker, its books and its record."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conformance import relation
+from conformance.case import Case, joined
+from conformance.finding import Finding, Judgement
+from conformance.judge import Expected, expect, judge, judge_guards
+from conformance.ledger import Ledger
+from conformance.outcome import Outcome
+from conformance.record import Recorder
+from conformance.worker import Worker
+from kernel.targets import Target
+from reference import Accuracy
+
+PROBE = Case(dtype="f32", values="normal")
+# A failure is run again alone to tell a wrong answer from one that earlier calls left behind; the first few
+# of each requirement tell it, and a kernel that fails everywhere is not run twice everywhere.
+_CONFIRMED_PER_REQUIREMENT = 3
+_HISTORY = 64
+
+
+class NonConformanceError(AssertionError):
+    """A judgement that fails the run; the message is the finding, ready to print."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How strictly a target is judged, and under which launch plans."""
+
+    accuracy: Accuracy
+    launch: str = "all"
+    """`split`, `rect` or `all`."""
+    strict: bool = False
+
+
+class Suite:
+    """Makes calls of one target and judges them."""
+
+    def __init__(self, target: Target, settings: Settings, recorder: Recorder) -> None:
+        self.target = target
+        self.settings = settings
+        self.ledger = Ledger()
+        self.test = ""
+        """Name of the test that is running, for the record."""
+        self._recorder = recorder
+        self._worker = Worker(target)
+        self._history: deque[Case] = deque(maxlen=_HISTORY)
+        self.in_place = self._probe()
+
+    def _probe(self) -> bool | None:
+        """Whether the target writes its pools in place; None when the probe returned none."""
+        pools = self._worker.run(self._planned(PROBE)).pools
+        return pools["k_pool"].in_place if pools else None
+
+    def _planned(self, case: Case) -> Case:
+        plan = "split/1" if self.settings.launch == "all" else f"{self.settings.launch}/1"
+        return case.but(plan=plan) if self.target.has_launch_plans else case
+
+    @property
+    def launch(self) -> str:
+        """The plans to try: `split`, `rect` or `all`; empty where the target decides."""
+        return self.settings.launch if self.target.has_launch_plans else ""
+
+    def close(self) -> None:
+        """End the worker."""
+        self._worker.renew()
+
+    def finish(self, facts: dict[str, Any]) -> None:
+        """Record the verdicts and close the record."""
+        for entry in self.ledger.entries.values():
+            self._recorder.requirement(entry)
+        self._recorder.end(facts)
+
+    def expected(self, case: Case) -> Expected:
+        return expect(case, self.settings.accuracy)
+
+    def judged(self, case: Case, outcome: Outcome) -> Judgement:
+        """What the judge says, nothing booked."""
+        return judge(self.expected(case), outcome, self.in_place)
+
+    def check(self, case: Case, *, guards: bool = False) -> Judgement:
+        """Run and judge one case. Raises NonConformanceError when a deciding requirement fails."""
+        outcome = self._run(case)
+        judgement = self.judged(case, outcome)
+        if guards:
+            _merge(judgement, judge_guards(self.expected(case), outcome))
+        replayed, note = [case], ""
+        if judgement.failed and not outcome.died:
+            replayed, note = self._confirm(case, judgement)
+        self._book(replayed, judgement, note)
+        return judgement
+
+    def check_repeat(self, case: Case) -> None:
+        """RUN-REPEAT, beside the judgement of the case itself."""
+        first, second = self._run(case), self._run(case)
+        self._book([case], _merge(self.judged(case, first), relation.repeated(first, second)))
+
+    def check_tokenwise(self, case: Case) -> None:
+        """RUN-SPLIT, beside the judgement of the case itself."""
+        whole = self._run(case)
+        single = [self._run(case.but(token=token)) for token in range(case.num_tokens)]
+        self._book([case], _merge(self.judged(case, whole), relation.tokenwise(whole, single)))
+
+    def check_sequence(self, cases: Sequence[Case]) -> None:
+        """ROB-STATE: calls in one fresh process, each judged; one that is right alone was disturbed."""
+        outcomes = self._worker.run_fresh(cases)
+        state, failures = Judgement(), []
+        for index, (case, outcome) in enumerate(zip(cases, outcomes, strict=True)):
+            judgement = self.judged(case, outcome)
+            state.looked("ROB-STATE", sum(check.elements for check in judgement.checks.values()))
+            if not judgement.failed:
+                continue
+            [alone] = self._worker.run_fresh([case])
+            if self.judged(case, alone).failed:
+                failures += self._booked([case], judgement)
+            else:
+                found = judgement.findings[0]
+                what = f"call {index + 1} of {len(cases)} is right alone, wrong after the others: {found.what}"
+                state.found(Finding("ROB-STATE", what, found.where, found.extent, found.looks_like))
+        failures += self._booked(list(cases), state)
+        if failures:
+            raise NonConformanceError("\n".join(failures))
+
+    def _run(self, case: Case) -> Outcome:
+        outcome = self._worker.run(case)
+        self._history.append(case)
+        return outcome
+
+    def _confirm(self, case: Case, judgement: Judgement) -> tuple[list[Case], str]:
+        """The calls that show the failure from a fresh process, and what to say of them."""
+        failed = {finding.requirement for finding in judgement.findings}
+        if all(len(self.ledger.entries[id].failed) >= _CONFIRMED_PER_REQUIREMENT for id in failed):
+            return [case], ""
+        earlier = list(self._history)[:-1]
+        for before in ([], *([one] for one in reversed(earlier[-8:])), earlier):
+            calls = [*before, case]
+            outcome = self._worker.run_fresh(calls)[-1]
+            if self.judged(case, outcome).failed:
+                return calls, "only after earlier calls in the same process" if before else ""
+        return [case], "seen once; not seen again in a fresh process, with or without the calls before it"
+
+    def _book(self, cases: list[Case], judgement: Judgement, note: str = "") -> None:
+        failures = self._booked(cases, judgement, note)
+        if failures:
+            raise NonConformanceError("\n".join(failures))
+
+    def _booked(self, cases: list[Case], judgement: Judgement, note: str = "") -> list[str]:
+        """Enter one judgement in books and record; its report, in lines, when it fails the run."""
+        line = joined(cases)
+        self.ledger.add(line, judgement, note)
+        violation = self.expected(cases[-1]).violation
+        self._recorder.case(self.test, cases, judgement, violation.number if violation else 0, note)
+        failed = self.ledger.decides_failure(judgement, strict=self.settings.strict)
+        return list(self.report(line, judgement, note)) if failed else []
+
+    def report(self, line: str, judgement: Judgement, note: str) -> Iterator[str]:
+        """The findings of one judgement, as an engineer reads them."""
+        for finding in judgement.findings:
+            yield from [f"{finding.requirement}", *(f"  {text}" for text in finding.lines())]
+        yield f"  {'case':<11}{line}"
+        if note:
+            yield f"  {'note':<11}{note}"
+
+
+def _merge(judgement: Judgement, other: Judgement) -> Judgement:
+    for id, check in other.checks.items():
+        judgement.looked(id, check.elements, check.worst)
+    judgement.findings.extend(other.findings)
+    return judgement

@@ -1,0 +1,115 @@
+"""Calls are made in a child process, so that a crash or a hang costs one case and not the run."""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import pickle
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from conformance.case import Case
+from conformance.outcome import Observer, Outcome
+from kernel.memory import bits
+from kernel.targets import Target
+
+ANSWER_SECONDS = 20.0
+# Once a kernel has hung this often, each further case gets less time.
+PATIENT_HANGS = 2
+IMPATIENT_SECONDS = 3.0
+_fork = multiprocessing.get_context("fork")
+
+
+class Worker:
+    """A child process that makes calls of one target, one after another.
+
+    It is forked on first use and again after a crash, a hang or `renew`.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._link: Connection | None = None
+        self._hangs = 0
+
+    def run(self, case: Case) -> Outcome:
+        """The outcome of `case`, after whatever this process has run before."""
+        if self._process is None:
+            self._start()
+        assert self._link is not None
+        seconds = ANSWER_SECONDS if self._hangs < PATIENT_HANGS else IMPATIENT_SECONDS
+        try:
+            self._link.send_bytes(pickle.dumps(case))
+            if self._link.poll(seconds):
+                return _unpacked(pickle.loads(self._link.recv_bytes()))
+        except (EOFError, ConnectionError):
+            return Outcome(died=self._buried())
+        self._hangs += 1
+        self.renew()
+        return Outcome(died=f"gave no answer within {seconds:g} s")
+
+    def run_fresh(self, cases: Sequence[Case]) -> list[Outcome]:
+        """The outcomes of `cases` in this order, in a process that has run nothing else."""
+        self.renew()
+        outcomes = [self.run(case) for case in cases]
+        self.renew()
+        return outcomes
+
+    def renew(self) -> None:
+        """End the child; the next call starts another."""
+        if self._process is not None and self._link is not None:
+            self._process.kill()
+            self._process.join()
+            self._link.close()
+        self._process = self._link = None
+
+    def _start(self) -> None:
+        self._link, theirs = _fork.Pipe()
+        self._process = _fork.Process(target=_serve, args=(theirs, self._link, self._target), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def _buried(self) -> str:
+        assert self._process is not None
+        self._process.join()
+        code = self._process.exitcode or 0
+        self.renew()
+        return f"crashed with {signal.Signals(-code).name}" if code < 0 else f"ended the process with status {code}"
+
+
+def _serve(link: Connection, other_end: Connection, target: Target) -> None:
+    other_end.close()
+    # A crash is a finding that names its case; the interpreter's own dump would only hide it.
+    faulthandler.disable()
+    torch.set_num_threads(1)
+    observer = Observer(target)
+    while True:
+        try:
+            case = pickle.loads(link.recv_bytes())
+        except EOFError:
+            return
+        link.send_bytes(pickle.dumps(_packed(observer.observe(case))))
+
+
+def _packed(outcome: Outcome) -> Outcome:
+    # numpy pickles an array as its bytes; torch would go through shared memory.
+    return _each_tensor(outcome, lambda t: (bits(t).numpy(), t.dtype))
+
+
+def _unpacked(outcome: Outcome) -> Outcome:
+    return _each_tensor(outcome, lambda packed: torch.from_numpy(packed[0]).view(packed[1]))
+
+
+def _each_tensor(outcome: Outcome, change: Callable[[Any], Any]) -> Outcome:
+    if outcome.outputs is None or outcome.pools is None:
+        return outcome
+    outputs = {name: change(output) for name, output in outcome.outputs.items()}
+    pools = {
+        name: replace(pool, rows=change(pool.rows), data=change(pool.data)) for name, pool in outcome.pools.items()
+    }
+    return replace(outcome, outputs=outputs, pools=pools)

@@ -1,0 +1,79 @@
+"""Tensors that lie between pattern-filled margins, so that a stray write leaves a mark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+MARGIN_BYTES = 256
+# A signalling NaN in each float format: a stray read poisons what is computed from it.
+_PATTERN = {1: 0x5A, 2: 0x7FA5, 4: 0x7FA57FA5, 8: 0x7FF57FA57FA57FA5}
+_INTEGER = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass(frozen=True)
+class Overwritten:
+    """Elements of a margin that no longer hold the pattern."""
+
+    buffer: str
+    count: int
+    first: int
+    """Offset in elements: negative before the buffer, at or past its size behind it."""
+
+
+@dataclass(frozen=True)
+class Margined:
+    """A dense tensor in the middle of its own storage.
+
+    The pattern fills the margins and, until something is written, the tensor itself: an element that a
+    kernel never wrote is a NaN, and recognisable.
+    """
+
+    storage: Tensor
+    tensor: Tensor
+
+    @classmethod
+    def empty(cls, shape: torch.Size, dtype: torch.dtype) -> Margined:
+        """A tensor of this shape, every element the pattern; 64-byte aligned, as a Metal buffer is."""
+        size = shape.numel()
+        itemsize = torch.empty(0, dtype=dtype).element_size()
+        margin = MARGIN_BYTES // itemsize
+        spare = 64 // itemsize
+        storage = torch.full((size + 2 * margin + spare,), _PATTERN[itemsize], dtype=_INTEGER[itemsize])
+        start = margin + (-storage.data_ptr() % 64) // itemsize
+        return cls(storage, storage[start : start + size].view(dtype).view(shape))
+
+    @classmethod
+    def copy_of(cls, source: Tensor) -> Margined:
+        """A dense copy of `source`, bit for bit."""
+        made = cls.empty(source.shape, source.dtype)
+        bits(made.tensor).copy_(bits(source))
+        return made
+
+    def overwritten(self, name: str) -> Overwritten | None:
+        """What was written outside the tensor, if anything."""
+        pattern = _PATTERN[self.storage.element_size()]
+        start = int(self.tensor.storage_offset())
+        outside = self.storage != pattern
+        outside[start : start + self.tensor.numel()] = False
+        where = outside.nonzero()
+        if not len(where):
+            return None
+        return Overwritten(name, len(where), int(where[0]) - start)
+
+
+def pattern(itemsize: int) -> int:
+    """What fills the elements of this width that nobody has written."""
+    return _PATTERN[itemsize]
+
+
+def bits(t: Tensor) -> Tensor:
+    """The same elements as integers of their width: copies and comparisons that keep NaN payloads."""
+    return t.view(_INTEGER[t.element_size()])
+
+
+def is_pattern(t: Tensor) -> Tensor:
+    """Which elements still hold the pattern that an unwritten buffer holds."""
+    return bits(t) == _PATTERN[t.element_size()]

@@ -1,0 +1,3 @@
+#ifndef MSL_SCAN
+namespace simd = metal;
+#endif

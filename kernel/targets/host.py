@@ -1,0 +1,90 @@
+"""Target `host`: a Metal source, unmodified, compiled as C++ and run on this machine's CPU."""
+
+from __future__ import annotations
+
+import math
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from kernel.call import FLOAT_DTYPES, Call, check
+from kernel.launch import REQUIRED_ENTRIES, Extent, LaunchPlan, launches, published_plan
+from kernel.memory import Margined, bits
+from kernel.msl import Build, CompilerMissing, FunctionConstants, Program, ShaderError, compile_program
+from kernel.targets.base import Answer, Description, TargetError
+
+DEFAULT_SHADER = Path(__file__).resolve().parents[2] / "shaders" / "rope_pool_fused.metal"
+_ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class HostTarget:
+    """A compiled Metal source behind the public call."""
+
+    program: Program
+
+    @classmethod
+    def compile(cls, shader: Path = DEFAULT_SHADER, build: Build | None = None) -> HostTarget:
+        """Compile `shader`.
+
+        Raises:
+            TargetError: no compiler, or a source that does not compile, lacks an entry point or uses
+                what the stand-in headers do not model.
+        """
+        try:
+            return cls(compile_program(shader, REQUIRED_ENTRIES, build or Build()))
+        except (ShaderError, CompilerMissing) as error:
+            raise TargetError(str(error)) from error
+
+    @property
+    def has_launch_plans(self) -> bool:
+        return True
+
+    def describe(self) -> Description:
+        math_mode = "fast" if self.program.build.fast_math else "precise"
+        return Description(
+            "host",
+            f"CPU {platform.machine()}",
+            {
+                "compiler": self.program.compiler,
+                "shader": f"{self.program.source.name} {self.program.source_hash}",
+                "unqualified math": math_mode,
+            },
+        )
+
+    def run(self, call: Call, plan: LaunchPlan | None = None) -> Answer:
+        """Check, launch, return; pools are written in place. Raises as `kernel.call.check` does."""
+        check(call)
+        dtype = FLOAT_DTYPES[call.q.dtype]
+        extent = Extent(call.q.shape[0], call.num_qo_heads, call.num_kv_heads, call.head_dim)
+        plan = plan or published_plan(dtype, extent)
+        made = {"q_out": Margined.empty(call.q.shape, call.q.dtype)}
+        made["k_out"] = Margined.empty(call.k.shape, call.k.dtype)
+        for name, tensor in call.tensors():
+            if not _usable_as_buffer(tensor):
+                made[name] = Margined.copy_of(tensor)
+        buffers = dict(call.tensors()) | {n: m.tensor for n, m in made.items()}
+        specialised = self.program.specialise(_constants(call, plan))
+        for launch in launches(plan, extent):
+            addresses = [buffers[name].data_ptr() for name in launch.buffers]
+            specialised.launch(f"{launch.entry}_{dtype}", addresses, launch.grid)
+        for name in ("k_pool", "v_pool"):
+            if name in made:
+                bits(getattr(call, name)).copy_(bits(made[name].tensor))
+        seen = (margined.overwritten(name) for name, margined in made.items())
+        outputs = (buffers["q_out"], buffers["k_out"], call.k_pool, call.v_pool)
+        return Answer(outputs, tuple(found for found in seen if found))
+
+
+def _usable_as_buffer(tensor: Tensor) -> bool:
+    # A Metal buffer is row-major and dense, and aligned well enough for vector loads.
+    return tensor.is_contiguous() and tensor.data_ptr() % _ALIGNMENT == 0
+
+
+def _constants(call: Call, plan: LaunchPlan) -> FunctionConstants:
+    log2_base = np.float32(math.log2(np.float32(call.rope_base)))
+    ratio = float(log2_base / np.float32(call.head_dim)) if call.head_dim else 0.0
+    return FunctionConstants(call.head_dim, call.num_qo_heads, call.num_kv_heads, ratio, plan.heads_per_thread)

@@ -1,0 +1,88 @@
+"""Runs the suite's own tests without pytest, in a shuffled order, until something is found."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import conformance
+from conformance import selection
+from conformance.case import Case
+from conformance.profile import PROFILES
+from conformance.record import Recorder
+from conformance.suite import NonConformanceError, Settings, Suite
+from kernel.targets import Target
+from reference import FLOAT32_ANGLE, Accuracy
+
+
+@dataclass(frozen=True)
+class _Plans:
+    """What the selection of cases asks of a suite."""
+
+    launch: str
+    in_place: bool
+
+
+@dataclass(frozen=True)
+class Check:
+    """One case of one test: the requirements that its test names, and the call on a suite."""
+
+    requirements: frozenset[str]
+    run: Callable[[Suite], None]
+
+
+def _test_functions() -> Iterator[Callable[..., None]]:
+    for path in sorted(Path(conformance.__file__).parent.glob("test_*.py")):
+        module = importlib.import_module(f"conformance.{path.stem}")
+        yield from (value for name, value in vars(module).items() if name.startswith("test_"))
+
+
+@functools.cache
+def checks(launch: str, sparse: bool) -> list[Check]:
+    """Every case of the default profile as a call on a suite, shuffled so that each kind comes early."""
+    profile = PROFILES["default"]
+    found: list[Check] = []
+    for function in _test_functions():
+        marks = {mark.name: mark for mark in getattr(function, "pytestmark", [])}
+        for kind, select in (("cases", selection.cases), ("sequences", selection.sequences)):
+            if kind in marks:
+                ids = frozenset(marks["requirement"].args)
+                drawn = select(_Plans(launch, sparse), profile, **marks[kind].kwargs)
+                found += [Check(ids, functools.partial(_call, function, case)) for case in drawn]
+    random.Random(0).shuffle(found)
+    return found
+
+
+def _call(function: Callable[..., None], case: Case | tuple[Case, ...], suite: Suite) -> None:
+    function(suite, case)
+
+
+def suite_for(target: Target, accuracy: Accuracy = FLOAT32_ANGLE) -> Suite:
+    """A strict suite that records nothing."""
+    return Suite(target, Settings(accuracy, strict=True), Recorder(None))
+
+
+def first_finding(suite: Suite) -> str:
+    """What the first failing case says; empty when every case passes."""
+    for check in checks(suite.launch, bool(suite.in_place)):
+        try:
+            check.run(suite)
+        except NonConformanceError as failure:
+            return str(failure)
+    return ""
+
+
+def finds(suite: Suite, requirement: str) -> bool:
+    """Whether a case of a test that checks `requirement` is seen to fail it."""
+    for check in checks(suite.launch, bool(suite.in_place)):
+        if requirement in check.requirements:
+            with contextlib.suppress(NonConformanceError):
+                check.run(suite)
+            if suite.ledger.entries[requirement].failed:
+                return True
+    return False

@@ -1,0 +1,115 @@
+"""Exit codes, the table and the record of whole runs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from command import PLANTED, RIGHT, replay, suite
+
+SLOTS, PROCESS = "conformance/test_slots.py", "conformance/test_process.py"
+
+
+def _record(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_right_kernel_conforms_and_is_recorded(tmp_path: Path) -> None:
+    record = tmp_path / "run.jsonl"
+    run = suite(SLOTS, "--target", f"{RIGHT}:float32_angle", "--record", str(record))
+    assert run.returncode == 0, run.stdout
+    assert "\nconforms (" in run.stdout
+    for fact in (f"target: {RIGHT}:float32_angle", "accuracy: float32-angle", "profile: smoke", "seed: derandomised"):
+        assert fact in run.stdout
+    lines = _record(record)
+    assert [lines[0]["kind"], lines[-1]["kind"]] == ["run", "end"]
+    cases = {line["line"] for line in lines if line["kind"] == "case"}
+    assert lines[-1]["exit_status"] == 0
+    assert lines[-1]["cases"] == len(cases) > 50
+    verdicts = {line["id"]: line["verdict"] for line in lines if line["kind"] == "requirement"}
+    assert verdicts["SLOT-K"] == "pass"
+    assert verdicts["ERR-01"] == "not run"
+
+
+def test_a_wrong_kernel_fails_and_its_replay_fails_alike() -> None:
+    run = suite(SLOTS, "--target", f"{PLANTED}:also_writes_next_row")
+    assert run.returncode == 1
+    verdict = next(line for line in run.stdout.splitlines() if line.startswith("does not conform: "))
+    assert "SLOT-REST" in verdict
+    command = next(line for line in run.stdout.splitlines() if "replay     " in line)
+    words = shlex.split(command)[4:]
+    assert words[:1] == ["replay"]
+    again = replay(*words[1:])
+    assert again.returncode == 1
+    assert "FAIL SLOT-REST" in again.stdout
+    assert replay(words[1], "--target", f"{RIGHT}:float32_angle").returncode == 0
+
+
+def test_robustness_findings_are_shown_and_decide_under_strict_alone() -> None:
+    loose = suite(PROCESS, "--target", f"{PLANTED}:empty_batch_raises", "-k", "empty")
+    assert loose.returncode == 0
+    assert "FINDING ROB-EMPTY" in loose.stdout
+    assert "conforms; robustness findings: ROB-EMPTY" in loose.stdout
+    strict = suite(PROCESS, "--target", f"{PLANTED}:empty_batch_raises", "-k", "empty", "--strict")
+    assert strict.returncode == 1
+    assert "does not conform: ROB-EMPTY" in strict.stdout
+
+
+def test_a_warning_does_not_decide() -> None:
+    run = suite("conformance/test_rotation.py", "--target", f"{RIGHT}:fast", "--accuracy", "fast", "--strict")
+    assert run.returncode == 0, run.stdout
+    assert "WARN ROT-ZERO" in run.stdout
+
+
+def test_a_crash_is_a_failed_case_and_the_others_are_judged() -> None:
+    run = suite("conformance/test_rotation.py", "--target", f"{PLANTED}:crashes_at_head_dim_96")
+    assert run.returncode == 1
+    assert "the call crashed with SIGSEGV" in run.stdout
+    assert "D=96" in run.stdout.split("crashed with SIGSEGV")[0].splitlines()[-3]
+    assert " passed" in run.stdout
+
+
+def test_a_broken_test_module_leaves_no_verdict(tmp_path: Path) -> None:
+    broken = tmp_path / "test_broken.py"
+    broken.write_text("import no_such_module\n")
+    arguments = ("--target", f"{RIGHT}:float32_angle", "--continue-on-collection-errors")
+    run = suite(SLOTS, str(broken), *arguments)
+    assert run.returncode == 1
+    assert "no verdict: 1 tests of the suite broke" in run.stdout
+
+
+def test_an_error_of_the_suite_itself_is_no_verdict(tmp_path: Path) -> None:
+    broken = tmp_path / "test_broken.py"
+    broken.write_text(
+        "import pytest\n@pytest.mark.requirement('CALL')\ndef test_x(suite):\n"
+        "    suite.check(__import__('conformance.case').case.Case())\n    raise RuntimeError('torn')\n"
+    )
+    run = suite(SLOTS, str(broken), "--target", f"{RIGHT}:float32_angle")
+    assert run.returncode == 1
+    assert "RuntimeError: torn" in run.stdout
+    assert "no verdict: 1 tests of the suite broke" in run.stdout
+
+
+@pytest.mark.parametrize("launch", ["split", "rect"])
+def test_a_launch_plan_alone(launch: str) -> None:
+    run = suite("conformance/test_launch.py", "--launch", launch, "--collect-only", "-q")
+    ids = [line for line in run.stdout.splitlines() if "test_heads_per_thread" in line]
+    assert ids
+    assert all(f"plan={launch}/" in line for line in ids)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("bf16 T=3 slots=sideways",), "unknown kind of slots"),
+        (("bf16 T=3 wrong",), "not name=value"),
+        (("bf16 T=3", "--target", "nowhere"), "unknown target 'nowhere'"),
+    ],
+)
+def test_a_replay_that_cannot_be_made(arguments: tuple[str, ...], message: str) -> None:
+    run = replay(*arguments)
+    assert run.returncode == 4
+    assert message in run.stderr
+    assert len(run.stderr.splitlines()) == 1

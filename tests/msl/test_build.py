@@ -1,0 +1,225 @@
+"""Building: the cache, the specialisations, the compiler that may be missing, and the kinds of build."""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msl_harness import CONSTANTS, PRELUDE, compile_text, launch, write
+
+from kernel.msl import Build, CompilerMissing, Program, ShaderError, compile_program
+
+SOURCE = (
+    PRELUDE
+    + """constant uint HEAD_DIM [[function_constant(0)]];
+constant float STEP [[function_constant(3)]];
+constant uint HALF_DIM = HEAD_DIM / 2;
+template <typename T> struct Shared { static uint value() { static uint first = HALF_DIM; return first; } };
+kernel void run(device float* out [[buffer(0)]]) {
+    out[0] = HEAD_DIM; out[1] = HALF_DIM; out[2] = STEP; out[3] = Shared<int>::value();
+}
+"""
+)
+
+
+def values(program: Program, head_dim: int, step: float = 0.25) -> list[float]:
+    out = np.zeros(4, np.float32)
+    constants = replace(CONSTANTS, head_dim=head_dim, log2_base_over_head_dim=step)
+    launch(program, "run", [out], constants=constants)
+    return [float(x) for x in out]
+
+
+def cached(folder: Path) -> list[Path]:
+    return sorted((folder / "rope-pool-conformance").iterdir())
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def forbid_compiling(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    def refuse(*_: object) -> bytes:
+        raise AssertionError("compiled again")
+
+    return lambda: monkeypatch.setattr("kernel.msl.compile._compile", refuse)
+
+
+def test_one_library_serves_every_specialisation(
+    tmp_path: Path, cache: Path, forbid_compiling: Callable[[], None]
+) -> None:
+    program = compile_text(tmp_path, SOURCE, {"run": 1})
+    forbid_compiling()
+    first, second = program.specialise(CONSTANTS), program.specialise(replace(CONSTANTS, head_dim=128))
+    assert first is program.specialise(CONSTANTS)
+    assert first is not second
+    for head_dim in (*range(2, 80, 2), 2):
+        assert values(program, head_dim, head_dim / 8) == [
+            head_dim,
+            head_dim // 2,
+            head_dim / 8,
+            head_dim // 2,
+        ]
+    out = np.zeros(4, np.float32)
+    first.launch("run", [out.ctypes.data], (1, 1, 1))
+    assert out[0] == CONSTANTS.head_dim
+    assert len(cached(cache)) == 1
+
+
+def test_specialisations_are_unloaded_when_no_longer_wanted(tmp_path: Path) -> None:
+    program = compile_text(tmp_path, SOURCE, {"run": 1})
+    for head_dim in range(1, 60):
+        values(program, head_dim)
+    loaded = {line.split()[-2] for line in Path("/proc/self/maps").read_text().splitlines() if ".so (deleted)" in line}
+    assert 1 <= len(loaded) <= 20
+
+
+def test_a_program_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    program = compile_text(tmp_path, SOURCE, {"run": 1})
+    script = (
+        "import pickle, sys, numpy as np; from kernel.msl import FunctionConstants\n"
+        "program = pickle.loads(bytes.fromhex(sys.argv[1])); out = np.zeros(4, np.float32)\n"
+        "program.specialise(FunctionConstants(10, 1, 1, 0.5, 1)).launch('run', [out.ctypes.data], (1, 1, 1))\n"
+        "print(out.tolist())"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script, pickle.dumps(program).hex()],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout.strip() == "[10.0, 5.0, 0.5, 5.0]"
+
+
+def test_a_second_compilation_takes_the_first_ones_library(
+    tmp_path: Path, cache: Path, forbid_compiling: Callable[[], None]
+) -> None:
+    first = compile_text(tmp_path, SOURCE, {"run": 1})
+    forbid_compiling()
+    assert compile_text(tmp_path, SOURCE, {"run": 1}) == first
+    assert first.compiler.split()[0] == "g++"
+    assert len(first.source_hash) == 12
+    with pytest.raises(AssertionError, match="compiled again"):
+        compile_text(tmp_path, SOURCE + "\nkernel void more() {}", {"run": 1})
+    with pytest.raises(AssertionError, match="compiled again"):
+        compile_text(tmp_path, SOURCE, {"run": 1}, Build(fast_math=True))
+    assert len(cached(cache)) == 1
+
+
+def test_a_change_in_the_headers_is_a_change(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_text(tmp_path, SOURCE, {"run": 1})
+    monkeypatch.setattr("kernel.msl.compile._own_digest", lambda: "another")
+    compile_text(tmp_path, SOURCE, {"run": 1})
+    assert len(cached(cache)) == 2
+
+
+def test_a_change_in_an_included_file_is_a_change(tmp_path: Path, cache: Path) -> None:
+    text = f'{PRELUDE}#include "value.h"\nkernel void run(device float* out) {{ out[0] = VALUE; }}'
+    out = np.zeros(1, np.float32)
+    for value in (1, 2):
+        (tmp_path / "value.h").write_text(f"#define VALUE {value}\n")
+        launch(compile_text(tmp_path, text, {"run": 1}), "run", [out])
+        assert out[0] == value
+    assert len(cached(cache)) == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", None], ids=["empty", "garbage", "one bit"])
+def test_a_damaged_cache_entry_is_built_anew(damage: bytes | None, tmp_path: Path, cache: Path) -> None:
+    program = compile_text(tmp_path, SOURCE, {"run": 1})
+    content = bytearray(program.library.read_bytes())
+    content[len(content) // 2] ^= 1
+    program.library.write_bytes(content if damage is None else damage)
+    with pytest.raises(ShaderError, match="gone or damaged; compile the program again"):
+        values(program, 62)
+    assert values(compile_text(tmp_path, SOURCE, {"run": 1}), 62)[1] == 31
+    assert len(cached(cache)) == 1
+
+
+def test_compilations_at_the_same_time_do_not_disturb_each_other(tmp_path: Path, cache: Path) -> None:
+    path = write(tmp_path, SOURCE)
+    with ThreadPoolExecutor(4) as pool:
+        programs = list(pool.map(lambda _: compile_program(path, {"run": 1}), range(4)))
+    assert len(set(programs)) == 1
+    assert [entry.suffix for entry in cached(cache)] == [".so"]
+    assert values(programs[0], 8)[1] == 4
+
+
+def test_a_cache_that_cannot_be_created_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(ShaderError, match=r"cannot create .*set XDG_CACHE_HOME"):
+        compile_text(tmp_path, SOURCE, {"run": 1})
+
+
+def test_a_missing_compiler_is_named_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CompilerMissing, match=r"no g\+\+ on PATH: .*apt-get install g\+\+"):
+        compile_text(tmp_path, SOURCE, {"run": 1})
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"), [("no-such-compiler", "not on PATH"), ("false", "not a C\\+\\+ compiler")]
+)
+def test_a_compiler_that_cannot_be_used_is_named(
+    command: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", command)
+    with pytest.raises(CompilerMissing, match=f"{command}.*{reason}.*apt-get install"):
+        compile_text(tmp_path, SOURCE, {"run": 1})
+
+
+def test_cxx_chooses_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapper = tmp_path / "my compiler"
+    wrapper.write_text('#!/bin/sh\necho "$@" >> "$0.log"\nexec g++ "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("CXX", f"'{wrapper}' -DEXTRA=3")
+    text = f"{PRELUDE}kernel void run(device float* out) {{ out[0] = EXTRA; }}"
+    out = np.zeros(1, np.float32)
+    launch(compile_text(tmp_path, text, {"run": 1}), "run", [out])
+    assert out[0] == 3
+    assert "-DEXTRA=3" in (tmp_path / "my compiler.log").read_text()
+
+
+def test_a_file_name_may_hold_any_character(tmp_path: Path) -> None:
+    folder = tmp_path / 'a "b\\ c'
+    folder.mkdir()
+    program = compile_program(write(folder, SOURCE, "my shader's.metal"), {"run": 1})
+    assert values(program, 6)[1] == 3
+
+
+def test_contraction_fuses_a_product_and_a_sum_only_where_it_is_allowed(tmp_path: Path) -> None:
+    text = f"{PRELUDE}kernel void run(device float* x) {{ x[3] = x[0] * x[1] + x[2]; }}"
+    a = np.float32(1 + 2.0**-12)
+    exact, rounded = 2.0**-24, 0.0
+    results = {}
+    for contract in (False, True):
+        x = np.array([a, a, -(np.float32(a) * np.float32(a)), -7], np.float32)
+        launch(compile_text(tmp_path, text, {"run": 1}, Build(contract=contract)), "run", [x])
+        results[contract] = float(x[3])
+    assert results[False] == rounded
+    assert results[True] == (exact if " fma " in Path("/proc/cpuinfo").read_text() else rounded)
+
+
+@pytest.mark.parametrize("build", [Build(), Build(fast_math=True, contract=True)], ids=str)
+def test_no_build_changes_how_the_process_treats_subnormals(build: Build, tmp_path: Path) -> None:
+    text = f"{PRELUDE}kernel void run(device float* x) {{ x[1] = x[0] * 0.5; }}"
+    x = np.array([2.0**-140, 0], np.float32)
+    launch(compile_text(tmp_path, text, {"run": 1}, build), "run", [x])
+    assert x[1] == np.float32(2.0**-141)
+    assert np.float32(2.0**-140) * np.float32(0.5) == np.float32(2.0**-141)
+
+
+def test_the_environment_of_the_compiler_is_the_callers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    with pytest.raises(ShaderError, match="was not declared in this scope"):
+        compile_text(tmp_path, f"{PRELUDE}float x = nothing;", {})
+    assert os.environ["LC_ALL"] == "de_DE.UTF-8"
