@@ -23,6 +23,7 @@ from kernel.targets import Target, TargetError
 _HERE = Path(__file__).parent
 _SUITE = pytest.StashKey[Suite]()
 _TARGET = pytest.StashKey[Target]()
+_POOLS = {True: "written in place", False: "returned fresh", None: "unknown: the probe returned none"}
 _STARTED = pytest.StashKey[float]()
 
 
@@ -77,6 +78,7 @@ def _facts(config: pytest.Config) -> dict[str, str]:
         **({"shader path": str(config.option.shader)} if config.option.shader else {}),
         "accuracy": config.getoption("accuracy"),
         "launch": config.getoption("launch") if config.stash[_TARGET].has_launch_plans else "the target's own",
+        "pools": _POOLS[config.stash[_SUITE].in_place],
         "profile": _profile(config).name,
         "seed": _seed(config),
     }
@@ -86,6 +88,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"{name}: {value}" for name, value in _facts(config).items()]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
     try:
@@ -94,9 +97,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         raise pytest.UsageError(f"cannot write the record: {error}") from error
     suite = Suite(config.stash[_TARGET], options.settings(config.option, strict=_strict(config)), recorder)
     config.stash[_SUITE] = suite
-    pools = {True: "written in place", False: "returned fresh", None: "unknown: the probe returned none"}
-    recorder.run({**_facts(config), "strict": _strict(config), "pools": pools[suite.in_place]})
-    config.get_terminal_writer().line(f"pools: {pools[suite.in_place]}")
+    limits = list(config.stash[_TARGET].describe().not_evidenced)
+    recorder.run({**_facts(config), "strict": _strict(config), "limits": limits})
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -184,18 +184,27 @@ def raw_bits(case: Case, name: str, shape: tuple[int, ...]) -> Tensor:
     return _from_bits(words(case, name, int(np.prod(shape))), case.dtype).reshape(shape)
 
 
-def signalling_nans(case: Case, name: str, shape: tuple[int, ...]) -> Tensor:
-    """Signalling NaNs of arbitrary sign and payload: any arithmetic on one changes its bits."""
+_EXPONENT = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000}
+_QUIET = {"f16": 0x0200, "bf16": 0x0040, "f32": 0x400000}
+
+
+def pool_bits(case: Case, name: str, shape: tuple[int, ...]) -> Tensor:
+    """What a pool holds before a call: mostly signalling NaNs, whose bits any arithmetic changes; the rest zeros of
+    either sign and arbitrary bits."""
     raw = words(case, name, int(np.prod(shape)))
-    bits = {"f16": (0x7C00, 0x0200, 16), "bf16": (0x7F80, 0x0040, 16), "f32": (0x7F800000, 0x400000, 32)}
-    exponent, quiet, width = bits[case.dtype]
-    payload = (raw & ~np.uint64(quiet)) | np.uint64(exponent | 1)
-    return _from_bits(payload & np.uint64(2**width - 1), case.dtype).reshape(shape)
+    nan = (raw & ~np.uint64(_QUIET[case.dtype])) | np.uint64(_EXPONENT[case.dtype] | 1)
+    sign = raw & np.uint64(_sign_bit(case.dtype))
+    kind = (raw >> np.uint64(50)) % np.uint64(8)
+    return _from_bits(np.select((kind == 0, kind == 1), (raw, sign), nan), case.dtype).reshape(shape)
+
+
+def _sign_bit(dtype: str) -> int:
+    return 1 << (31 if dtype == "f32" else 15)
 
 
 def _from_bits(raw: Words, dtype: str) -> Tensor:
-    integer = np.int32 if dtype == "f32" else np.int16
-    return torch.from_numpy(raw.astype(integer)).view(TORCH_DTYPES[dtype])
+    unsigned, signed = (np.uint32, np.int32) if dtype == "f32" else (np.uint16, np.int16)
+    return torch.from_numpy(raw.astype(unsigned).view(signed)).view(TORCH_DTYPES[dtype])
 
 
 def values(case: Case, name: str, shape: tuple[int, int, int]) -> Tensor:
@@ -218,8 +227,9 @@ def _as_dtype(drawn: Floats, dtype: str) -> Tensor:
 
 def _normal(_: Case, raw: Words) -> Floats:
     """Sum of four uniforms, unit variance, |x| < 3.47: near enough to normal and exact everywhere."""
-    parts = raw.view(np.uint16).reshape(*raw.shape, 4).astype(np.int64).sum(-1)
-    drawn: Floats = (parts - 131070) * (2.0**-16 * 3.0**0.5)
+    low = np.uint64(0xFFFF)
+    total = sum(((raw >> np.uint64(16 * part)) & low for part in range(1, 4)), start=raw & low)
+    drawn: Floats = (total.astype(np.float64) - 131070.0) * (2.0**-16 * 3.0**0.5)
     return drawn
 
 

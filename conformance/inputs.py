@@ -57,7 +57,7 @@ def _pool(case: Case, name: str, shape: tuple[int, int, int]) -> Tensor:
     if case.memory == "sparse":
         # Too large to fill: one zero that stands for all.
         return torch.zeros(1, dtype=draw.TORCH_DTYPES[case.dtype]).expand(shape)
-    return draw.signalling_nans(case, name, shape)
+    return draw.pool_bits(case, name, shape)
 
 
 def _layouts(case: Case) -> dict[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, Verbosity
 from hypothesis import settings as hypothesis_settings
 
-from conformance.case import Case
+Drawn = TypeVar("Drawn")
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Profile:
     examples: int
     derandomised: bool
 
-    def select(self, cases: Iterable[Case]) -> list[Case]:
-        """The distinct cases of one test that this profile runs."""
+    def select(self, cases: Iterable[Drawn]) -> list[Drawn]:
+        """The distinct cases, or sequences of cases, of one test that this profile runs."""
         distinct = list(dict.fromkeys(cases))
         if self.cases_per_test is None or len(distinct) <= self.cases_per_test:
             return distinct
@@ -56,7 +57,7 @@ class Profile:
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("smoke", cases_per_test=12, seeds=1, examples=15, derandomised=True),
+        Profile("smoke", cases_per_test=7, seeds=1, examples=15, derandomised=True),
         Profile("default", cases_per_test=None, seeds=1, examples=120, derandomised=True),
         Profile("nightly", cases_per_test=None, seeds=4, examples=2000, derandomised=False),
     )

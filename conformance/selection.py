@@ -41,7 +41,7 @@ def cases(run: Run, profile: Profile, scenario: Scenario, *, planned: bool = Tru
 
 def sequences(run: Run, profile: Profile, scenario: Sequences) -> list[tuple[Case, ...]]:
     """The sequences of one test, each under each launch plan, where the target has them."""
-    drawn = list(scenario(profile))
+    drawn = profile.select(scenario(profile))
     if not run.launch:
         return drawn
     kinds = PLANS if run.launch == "all" else (run.launch,)

@@ -58,7 +58,7 @@ def table(ledger: Ledger) -> Iterator[str]:
 
 
 def _row(entry: Entry) -> tuple[str, ...]:
-    worst = "" if entry.worst is None else f"{entry.worst:.3g}"
+    worst = "" if entry.worst is None else f"{entry.worst:.3f}"
     verdict = entry.verdict
     if verdict == "FAIL" and not entry.decides:
         verdict = "finding"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import multiprocessing
 import pickle
@@ -39,12 +40,23 @@ class Worker:
 
     def run(self, case: Case) -> Outcome:
         """The outcome of `case`, after whatever this process has run before."""
+        self.submit(case)
+        return self.collect()
+
+    def submit(self, case: Case) -> None:
+        """Begin the call of `case`; `collect` must follow."""
         if self._process is None:
             self._start()
         assert self._link is not None
+        # A child that died between two calls is told of by `collect`.
+        with contextlib.suppress(ConnectionError):
+            self._link.send_bytes(pickle.dumps(case))
+
+    def collect(self) -> Outcome:
+        """The outcome of the call begun last."""
+        assert self._link is not None
         seconds = ANSWER_SECONDS if self._hangs < PATIENT_HANGS else IMPATIENT_SECONDS
         try:
-            self._link.send_bytes(pickle.dumps(case))
             if self._link.poll(seconds):
                 return _unpacked(pickle.loads(self._link.recv_bytes()))
         except (EOFError, ConnectionError):

@@ -68,6 +68,11 @@ class Expected:
     def k(self) -> Bound:
         return reference.element_bound(self.call.k, self._turn)
 
+    def prepare(self) -> None:
+        """Work out everything that judging a returned call needs."""
+        if self.violation is None and not self.refusable:
+            _ = self.q, self.k, self.writers
+
     @cached_property
     def skipped(self) -> Tensor:
         """[num_tokens] bool: tokens that write no row."""
@@ -102,5 +107,7 @@ def error_texts(violation: Violation) -> set[str]:
 
 def worst_finite(scores: Tensor) -> float | None:
     """Largest score that is a number of bounds; None of none."""
-    finite = scores[scores < math.inf]
-    return float(finite.max()) if len(finite) else None
+    if not scores.numel():
+        return None
+    largest = float(torch.where(scores < math.inf, scores, -1.0).max())
+    return largest if largest >= 0 else None

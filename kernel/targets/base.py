@@ -26,6 +26,8 @@ class Description:
     device: str
     facts: dict[str, str] = field(default_factory=dict)
     """Compiler, source, hash: whatever tells this build from another."""
+    not_evidenced: tuple[str, ...] = ()
+    """What no run on this target can show, in sentences."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from kernel.msl import Build, CompilerMissing, FunctionConstants, Program, Shade
 from kernel.targets.base import Answer, Description, TargetError
 
 DEFAULT_SHADER = Path(__file__).resolve().parents[2] / "shaders" / "rope_pool_fused.metal"
+LIMITS = Path(__file__).resolve().parents[1] / "LIMITS.md"
 _ALIGNMENT = 16
 
 
@@ -53,6 +54,7 @@ class HostTarget:
                 "shader": f"{self.program.source.name} {self.program.source_hash}",
                 "unqualified math": math_mode,
             },
+            _not_evidenced(),
         )
 
     def run(self, call: Call, plan: LaunchPlan | None = None) -> Answer:
@@ -77,6 +79,14 @@ class HostTarget:
         seen = (margined.overwritten(name) for name, margined in made.items())
         outputs = (buffers["q_out"], buffers["k_out"], call.k_pool, call.v_pool)
         return Answer(outputs, tuple(found for found in seen if found))
+
+
+def _not_evidenced() -> tuple[str, ...]:
+    """The items of the section of LIMITS.md that tells what a CPU cannot show."""
+    _, _, rest = LIMITS.read_text(encoding="utf-8").partition("## Not evidenced on this target\n")
+    section = rest.partition("\n## ")[0]
+    items = (" ".join(item.split()) for item in section.split("\n- ")[1:])
+    return tuple(item.replace("**", "").replace("`", "") for item in items)
 
 
 def _usable_as_buffer(tensor: Tensor) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,6 +36,9 @@ class Check:
     requirements: frozenset[str]
     run: Callable[[Suite], None]
 
+    def concerns(self, prefix: str) -> bool:
+        return any(id.startswith(prefix) for id in self.requirements)
+
 
 def _test_functions() -> Iterator[Callable[..., None]]:
     for path in sorted(Path(conformance.__file__).parent.glob("test_*.py")):
@@ -44,18 +48,19 @@ def _test_functions() -> Iterator[Callable[..., None]]:
 
 @functools.cache
 def checks(launch: str, sparse: bool) -> list[Check]:
-    """Every case of the default profile as a call on a suite, shuffled so that each kind comes early."""
+    """Every case of the default profile as a call on a suite, the tests in turn, so that each kind comes early."""
     profile = PROFILES["default"]
-    found: list[Check] = []
+    by_test: list[list[Check]] = []
     for function in _test_functions():
         marks = {mark.name: mark for mark in getattr(function, "pytestmark", [])}
         for kind, select in (("cases", selection.cases), ("sequences", selection.sequences)):
             if kind in marks:
                 ids = frozenset(marks["requirement"].args)
                 drawn = select(_Plans(launch, sparse), profile, **marks[kind].kwargs)
-                found += [Check(ids, functools.partial(_call, function, case)) for case in drawn]
-    random.Random(0).shuffle(found)
-    return found
+                by_test.append([Check(ids, functools.partial(_call, function, case)) for case in drawn])
+                random.Random(0).shuffle(by_test[-1])
+    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*by_test))
+    return [check for check in in_turn if check is not None]
 
 
 def _call(function: Callable[..., None], case: Case | tuple[Case, ...], suite: Suite) -> None:
@@ -67,9 +72,14 @@ def suite_for(target: Target, accuracy: Accuracy = FLOAT32_ANGLE) -> Suite:
     return Suite(target, Settings(accuracy, strict=True), Recorder(None))
 
 
-def first_finding(suite: Suite) -> str:
-    """What the first failing case says; empty when every case passes."""
-    for check in checks(suite.launch, bool(suite.in_place)):
+def first_finding(suite: Suite, first: str = "") -> str:
+    """What the first failing case says; empty when every case passes.
+
+    Args:
+        first: begin with the cases of tests that check a requirement whose id starts so.
+    """
+    every = checks(suite.launch, bool(suite.in_place))
+    for check in sorted(every, key=lambda check: not (first and check.concerns(first))):
         try:
             check.run(suite)
         except NonConformanceError as failure:

@@ -27,7 +27,7 @@ def test_a_right_kernel_conforms_and_is_recorded(tmp_path: Path) -> None:
     assert [lines[0]["kind"], lines[-1]["kind"]] == ["run", "end"]
     cases = {line["line"] for line in lines if line["kind"] == "case"}
     assert lines[-1]["exit_status"] == 0
-    assert lines[-1]["cases"] == len(cases) > 50
+    assert lines[-1]["cases"] == len(cases) > 30
     verdicts = {line["id"]: line["verdict"] for line in lines if line["kind"] == "requirement"}
     assert verdicts["SLOT-K"] == "pass"
     assert verdicts["ERR-01"] == "not run"
@@ -38,7 +38,8 @@ def test_a_wrong_kernel_fails_and_its_replay_fails_alike() -> None:
     assert run.returncode == 1
     verdict = next(line for line in run.stdout.splitlines() if line.startswith("does not conform: "))
     assert "SLOT-REST" in verdict
-    command = next(line for line in run.stdout.splitlines() if "replay     " in line)
+    section = run.stdout.partition("FAIL SLOT-REST")[2]
+    command = next(line for line in section.splitlines() if "replay     " in line)
     words = shlex.split(command)[4:]
     assert words[:1] == ["replay"]
     again = replay(*words[1:])
@@ -83,8 +84,7 @@ def test_a_broken_test_module_leaves_no_verdict(tmp_path: Path) -> None:
 def test_an_error_of_the_suite_itself_is_no_verdict(tmp_path: Path) -> None:
     broken = tmp_path / "test_broken.py"
     broken.write_text(
-        "import pytest\n@pytest.mark.requirement('CALL')\ndef test_x(suite):\n"
-        "    suite.check(__import__('conformance.case').case.Case())\n    raise RuntimeError('torn')\n"
+        "import pytest\n@pytest.mark.requirement('CALL')\ndef test_x():\n    raise RuntimeError('torn')\n"
     )
     run = suite(SLOTS, str(broken), "--target", f"{RIGHT}:float32_angle")
     assert run.returncode == 1

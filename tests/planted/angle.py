@@ -85,25 +85,17 @@ FAULTS: list[Fault] = [
     plant(
         "head_dim_rounded_to_power_of_two",
         "D is rounded up to a power of two in the exponent.",
-        exponent=lambda r, call: (
-            Recipe.exponent(r, call) * (call.head_dim / next_power_of_two(call.head_dim))
-        ),
+        exponent=lambda r, call: Recipe.exponent(r, call) * (call.head_dim / next_power_of_two(call.head_dim)),
     ),
     plant("base_truncated", "The base is truncated to an integer.", base=lambda _, call: int(call.rope_base)),
     plant("base_always_10000", "The base is 10000 whatever the call says.", base=lambda *_: 10000.0),
-    plant(
-        "base_off_by_a_thousandth", "The base is 0.1% too large.", base=lambda _, call: call.rope_base * 1.001
-    ),
+    plant("base_off_by_a_thousandth", "The base is 0.1% too large.", base=lambda _, call: call.rope_base * 1.001),
     plant(
         "base_in_bf16",
         "The base is rounded to bf16.",
         base=lambda _, call: float(torch.tensor(call.rope_base, dtype=torch.bfloat16)),
     ),
-    *(
-        rounded(step, dtype)
-        for step in ("position", "frequency", "angle")
-        for dtype in (torch.float16, torch.bfloat16)
-    ),
+    *(rounded(step, dtype) for step in ("position", "frequency", "angle") for dtype in (torch.float16, torch.bfloat16)),
     rounded_trig(torch.float16),
     rounded_trig(torch.bfloat16),
     plant(

@@ -272,9 +272,7 @@ FAULTS = [
         "checks_skipped_for_empty_batch",
         "A call with no tokens returns before its arguments are checked.",
         run=lambda r, call: (
-            (call.q.clone(), call.k.clone(), call.k_pool, call.v_pool)
-            if call.q.shape[0] == 0
-            else Recipe.run(r, call)
+            (call.q.clone(), call.k.clone(), call.k_pool, call.v_pool) if call.q.shape[0] == 0 else Recipe.run(r, call)
         ),
     ),
 ]

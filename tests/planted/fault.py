@@ -27,15 +27,11 @@ class Fault:
     ends_process: bool = False
 
 
-def plant(
-    name: str, what: str, *, on: type[Recipe] = Recipe, ends_process: bool = False, **steps: Any
-) -> Fault:
+def plant(name: str, what: str, *, on: type[Recipe] = Recipe, ends_process: bool = False, **steps: Any) -> Fault:
     """The recipe `on` with the given steps (methods by name, or `refusals`) in place of its own."""
     unknown = [step for step in steps if not hasattr(on, step)]
     if unknown:
-        raise TypeError(
-            f"{name} replaces {unknown}, which {on.__name__} does not have; name one of its steps"
-        )
+        raise TypeError(f"{name} replaces {unknown}, which {on.__name__} does not have; name one of its steps")
     return Fault(name, what, kernel(type(name, (on,), steps)(), name, what), ends_process)
 
 

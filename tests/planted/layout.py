@@ -129,9 +129,7 @@ FAULTS: list[Fault] = [
         "q k v",
         is_transposed,
     ),
-    reads_dense(
-        "broadcast_read_as_dense", "A broadcast q, k or v is read as if it were dense.", "q k v", is_broadcast
-    ),
+    reads_dense("broadcast_read_as_dense", "A broadcast q, k or v is read as if it were dense.", "q k v", is_broadcast),
     reads_dense(
         "one_head_read_as_dense",
         "With one head q, k or v is read as if it were dense, so the token stride is lost.",

@@ -109,9 +109,7 @@ FAULTS: list[Fault] = [
     afterwards(
         "one_token_axis_dropped",
         "With one token q_rot and k_rot lack the token axis.",
-        lambda _, q_rot, k_rot, *pools: (
-            (q_rot[0], k_rot[0], *pools) if len(q_rot) == 1 else (q_rot, k_rot, *pools)
-        ),
+        lambda _, q_rot, k_rot, *pools: (q_rot[0], k_rot[0], *pools) if len(q_rot) == 1 else (q_rot, k_rot, *pools),
     ),
     afterwards(
         "q_and_k_swapped_on_return",
@@ -128,9 +126,7 @@ FAULTS: list[Fault] = [
         "Only q_rot and k_rot are returned.",
         lambda _, q_rot, k_rot, *__: (q_rot, k_rot),
     ),
-    plant(
-        "stale_pools_returned", "The pools returned are copies from before the write.", on=ReturnsStalePools
-    ),
+    plant("stale_pools_returned", "The pools returned are copies from before the write.", on=ReturnsStalePools),
     plant(
         "pools_copied_for_one_token",
         "With one token the pools are new; otherwise they are written in place.",

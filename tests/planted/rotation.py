@@ -164,9 +164,7 @@ FAULTS: list[Fault] = [
     plant(
         "queries_scaled",
         "The softmax scale 1/sqrt(head_dim) is folded into q_rot.",
-        rotate_q=lambda r, call, *cs: (Recipe.rotate_q(r, call, *cs).float() * call.head_dim**-0.5).to(
-            call.q.dtype
-        ),
+        rotate_q=lambda r, call, *cs: (Recipe.rotate_q(r, call, *cs).float() * call.head_dim**-0.5).to(call.q.dtype),
     ),
     plant("queries_unrotated", "q comes back as it was.", rotate_q=lambda _, call, *__: call.q.clone()),
     plant("k_rotated_twice", "K is rotated once for k_rot and once more in place.", on=RotatesKTwice),
@@ -212,9 +210,7 @@ FAULTS: list[Fault] = [
         "The last pair of several in each head is not rotated.",
         lambda _, x: (pairs(x) == x.shape[2] // 2 - 1) & (x.shape[2] > 2),
     ),
-    leaves(
-        "tokens_past_256_ignored", "Tokens from the 257th on are not rotated.", lambda _, x: tokens(x) >= 256
-    ),
+    leaves("tokens_past_256_ignored", "Tokens from the 257th on are not rotated.", lambda _, x: tokens(x) >= 256),
     leaves(
         "odd_token_count_leaves_last",
         "With an odd token count above one the last token is not rotated.",
@@ -232,9 +228,7 @@ FAULTS: list[Fault] = [
         "Products and sum are rounded to the input's own 16-bit dtype.",
         on=RoundsProducts,
     ),
-    plant(
-        "bf16_truncated", "bf16 results are truncated rather than rounded to nearest even.", round=truncated
-    ),
+    plant("bf16_truncated", "bf16 results are truncated rather than rounded to nearest even.", round=truncated),
     plant(
         "f16_through_bf16",
         "f16 results go through bf16.",

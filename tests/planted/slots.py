@@ -167,9 +167,7 @@ FAULTS = [
         "The last of several tokens is not stored.",
         rows=lambda _, call: rows_for(
             call,
-            torch.cat((call.slots[:-1], call.slots[-1:].clamp(max=-1)))
-            if len(call.slots) > 1
-            else call.slots,
+            torch.cat((call.slots[:-1], call.slots[-1:].clamp(max=-1))) if len(call.slots) > 1 else call.slots,
         ),
     ),
     plant(
@@ -222,7 +220,5 @@ FAULTS = [
         on=CombinesDuplicates,
         mean=True,
     ),
-    plant(
-        "duplicates_not_stored", "No token is stored in a slot that two share.", rows=rows_without_duplicates
-    ),
+    plant("duplicates_not_stored", "No token is stored in a slot that two share.", rows=rows_without_duplicates),
 ]

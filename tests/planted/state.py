@@ -76,13 +76,7 @@ class Bf16ReusesF32(Recipe):
         if x.dtype != torch.bfloat16 or x.shape not in self.built or not x.numel():
             return super().rotate(x, cos, sin)
         buffer = torch.cat((x.flatten(), x.flatten())).view(torch.float32)
-        return (
-            super()
-            .rotate(buffer.view(x.shape), cos, sin)
-            .view(torch.bfloat16)
-            .flatten()[: x.numel()]
-            .view(x.shape)
-        )
+        return super().rotate(buffer.view(x.shape), cos, sin).view(torch.bfloat16).flatten()[: x.numel()].view(x.shape)
 
 
 class SkipsEverySecondWrite(Recipe):
@@ -264,9 +258,7 @@ FAULTS: list[Fault] = [
         "A token's bits depend on the batch: from 16 tokens on sine and cosine are the fast ones.",
         on=AnotherSineForLongBatches,
     ),
-    plant(
-        "tail_tokens_in_half", "Tokens past a multiple of eight get cosine and sine in half.", on=TailInHalf
-    ),
+    plant("tail_tokens_in_half", "Tokens past a multiple of eight get cosine and sine in half.", on=TailInHalf),
     plant(
         "crashes_at_head_dim_96",
         "head_dim 96 ends the process with a segmentation fault.",

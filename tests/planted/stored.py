@@ -137,9 +137,7 @@ FAULTS: list[Fault] = [
     ),
     plant("v_rotated", "V is rotated like K.", v_stored=rotated_v),
     plant("v_row_is_k", "The V pool gets K.", v_stored=lambda _, call: call.k),
-    plant(
-        "v_heads_reversed", "V's heads are stored in reverse order.", v_stored=lambda _, call: call.v.flip(1)
-    ),
+    plant("v_heads_reversed", "V's heads are stored in reverse order.", v_stored=lambda _, call: call.v.flip(1)),
     plant("k_and_v_swapped_in_pools", "K goes to the V pool and V to the K pool.", on=StoresEachInTheOther),
     plant("v_not_stored", "V is never stored.", v_rows=lambda *_: (torch.empty(0, dtype=torch.int64),) * 2),
     plant("k_not_stored", "K is never stored.", k_rows=lambda *_: (torch.empty(0, dtype=torch.int64),) * 2),

@@ -88,16 +88,17 @@ def test_at_position_0_the_output_must_be_the_input(accuracy: Accuracy, dtype: t
         assert float(score(torch.nextafter(x, torch.tensor(side, dtype=dtype)), bound).min()) > 1
 
 
-def test_the_formula_on_one_element() -> None:
+@pytest.mark.parametrize(("dtype", "sum_error"), [(torch.bfloat16, 2.0**-24), (torch.float32, 0.0)])
+def test_the_formula_on_one_element(dtype: torch.dtype, sum_error: float) -> None:
     """The float32 recipe at i = 0, position 3: no frequency error, so d is 0 but for flushing."""
     c, s = (abs(t.item()) for t in cos_sin(torch.tensor([3]), 1e4, 2))
     x1, x2 = 1.0, 0.75
-    bound = error_bound(torch.tensor([[[x1, x2]]]).bfloat16(), torch.tensor([3]), 1e4, FLOAT32_ANGLE)
+    bound = error_bound(torch.tensor([[[x1, x2]]]).to(dtype), torch.tensor([3]), 1e4, FLOAT32_ANGLE)
     eps_c, eps_s = 4 * 2.0**-24, 4 * 2.0**-26
     # |x1 c| lies in [1/2, 1), |x2 s| in [1/16, 1/8), |y1| in [1, 2).
     y1 = -x1 * c - x2 * s
     assert bound.exact[0, 0, 0].item() == pytest.approx(y1, abs=1e-15)
-    wanted = x1 * eps_c + x2 * eps_s + 0.5 * (2.0**-24 + 2.0**-27) + 0.5 * 2.0**-23
+    wanted = x1 * eps_c + x2 * eps_s + 0.5 * (2.0**-24 + 2.0**-27) + sum_error
     assert bound.error[0, 0, 0].item() == pytest.approx(wanted, rel=1e-6)
 
 
@@ -147,8 +148,10 @@ def test_nan_and_infinity_leave_their_pair_alone_unspecified(dtype: torch.dtype,
     assert torch.equal(bound.error.isinf(), unspecified)
     assert torch.equal(bound.error[~unspecified], clean.error[~unspecified])
     assert torch.equal(bound.exact[~unspecified], clean.exact[~unspecified])
-    out = round_once(clean.exact, dtype).masked_fill(unspecified, math.nan)
-    assert float(score(out, bound).max()) <= 1
+    assert (bound.exact[unspecified] == 0).all()
+    for anything in (math.nan, math.inf, 1.0):
+        out = round_once(clean.exact, dtype).masked_fill(unspecified, anything)
+        assert float(score(out, bound).max()) <= 1
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
@@ -176,6 +179,25 @@ def test_a_cosine_above_1_may_overflow_a_product() -> None:
     for accuracy in CLASSES:
         assert error_bound(x, position, 1e4, accuracy).error[0, 0].isinf().tolist() == [True, False]
     assert error_bound(x / 2, position, 1e4, FAST).error.isfinite().all()
+
+
+def test_a_product_may_overflow_where_the_sum_does_not() -> None:
+    """At angle 0.01 the fast cosine may exceed 1: x1 cos overflows, x1 cos - x2 sin is 0.99 of the maximum."""
+    x = torch.full((1, 1, 128), torch.finfo(torch.float32).max)
+    position = torch.ones(1, dtype=torch.int32)
+    for accuracy, overflows in ((FAST, True), (FLOAT32_ANGLE, False)):
+        assert error_bound(x, position, 1e4, accuracy).error[0, 0, 32].isinf().item() is overflows
+
+
+@pytest.mark.parametrize("accuracy", CLASSES, ids=lambda accuracy: accuracy.name)
+def test_an_unknown_angle_leaves_the_length_of_the_pair(accuracy: Accuracy) -> None:
+    positions = band(BANDS["2^31"])
+    x = torch.randn(64, 2, 64, generator=torch.Generator().manual_seed(9))
+    bound = error_bound(x, positions, 1e4, accuracy)
+    radius = torch.hypot(*x.double().chunk(2, -1)).repeat(1, 1, 2)
+    # The fast cosine and sine may each be off by 2 and a little more.
+    trig = 2.001 * x.double().abs().unflatten(-1, (2, -1)).sum(-2).repeat(1, 1, 2) if accuracy == FAST else 0.0
+    assert (bound.error <= (bound.exact.abs() + radius) * (1 + 2.0**-20) + trig).all()
 
 
 def test_float16_overflow_is_specified() -> None:

@@ -8,7 +8,7 @@ import mpmath
 import pytest
 import torch
 
-from reference import FORMATS, ArgumentError, bits, rope_pool_fused
+from reference import FORMATS, ArgumentError, Bound, bits, rope_pool_fused, rotate, score
 
 DTYPES = tuple(FORMATS)
 T, QO, KV, D, POOL = 3, 4, 2, 8, 6
@@ -70,6 +70,23 @@ def test_the_call(dtype: torch.dtype) -> None:
     addresses = {t.data_ptr() for t in (q_rot, k_rot, k_pool, v_pool)}
     assert len(addresses) == 4
     assert addresses.isdisjoint(call[name].data_ptr() for name in before)
+
+
+def test_rotated_values_are_rounded_once() -> None:
+    """Among 256 K float16 values some lie so near a half-way point that a stop at float32 would tip them over."""
+    call = arguments(torch.float16)
+    num_tokens = 1 << 13
+    generator = torch.Generator().manual_seed(2)
+    call["positions"] = torch.arange(num_tokens, dtype=torch.int32)
+    call["slots"] = torch.full((num_tokens,), -1, dtype=torch.int32)
+    call["q"] = torch.randn(num_tokens, QO, D, generator=generator).half()
+    call["k"] = call["v"] = call["q"][:, :KV]
+    q_rot, k_rot, _, _ = rope_pool_fused(**call)
+    for rotated, x in ((q_rot, call["q"]), (k_rot, call["k"])):
+        exact = rotate(x, call["positions"], 1e4)
+        bound = Bound(exact, exact.abs() * 2.0**-45 + 2.0**-60)
+        assert float(score(rotated, bound).max()) <= 1
+        assert float(score(exact.to(torch.float16), bound).max()) > 1
 
 
 def test_no_tokens() -> None:

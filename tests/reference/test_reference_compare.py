@@ -145,6 +145,24 @@ def test_plain_bound_covers_the_interval(dtype: torch.dtype) -> None:
         assert float((distance / plain)[finite].max()) > 0.9
 
 
+def test_half_way_edges_belong_to_the_interval() -> None:
+    """1 + n * 2^-11 for n = 1, 3, 5 lie half-way on the float16 grid above 1, 1 - 2^-12 on that below."""
+    exact = torch.tensor([1.0, 1.0 + 2.0**-9, 1.0], dtype=torch.float64)
+    bound = Bound(exact, torch.tensor([2.0**-11, 2.0**-11, 2.0**-12], dtype=torch.float64))
+    low, high = allowed_interval(bound, F16)
+    assert low.tolist() == [1 - 2.0**-11, 1 + 2.0**-10, 1 - 2.0**-11]
+    assert high.tolist() == [1 + 2.0**-10, 1 + 3 * 2.0**-10, 1.0]
+    assert float(torch.maximum(score(low, bound), score(high, bound)).max()) <= 1
+
+
+def test_plain_bound_is_the_error_and_half_an_ulp() -> None:
+    exact = torch.tensor([1.5, -1.5, 2.0, 2.0**-20], dtype=torch.float64)
+    plain = plain_error_bound(Bound(exact, torch.full((4,), 2.0**-30, dtype=torch.float64)), F16)
+    half_ulps = torch.tensor([2.0**-11, 2.0**-11, 2.0**-10], dtype=torch.float64)
+    assert torch.equal(plain[:3], half_ulps + 2.0**-30)
+    assert plain[3] == exact[3]
+
+
 def test_unspecified_interval() -> None:
     bound = Bound(torch.zeros(1, dtype=torch.float64), torch.full((1,), INF, dtype=torch.float64))
     low, high = allowed_interval(bound, BF16)

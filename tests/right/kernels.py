@@ -80,6 +80,5 @@ exact = kernel(Exact(), "exact", Exact.__doc__)
 exact_fma = kernel(ExactFused(), "exact_fma", ExactFused.__doc__)
 
 RIGHT: dict[str, Kernel] = {
-    k.__name__: k
-    for k in (float32_angle, float32_angle_fma, float32_angle_fresh, fast, fast_fma, exact, exact_fma)
+    k.__name__: k for k in (float32_angle, float32_angle_fma, float32_angle_fresh, fast, fast_fma, exact, exact_fma)
 }

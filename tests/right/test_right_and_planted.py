@@ -63,10 +63,7 @@ def error_against_model(fn: Kernel, call: Call) -> float:
         return torch.inf
     if [x.shape for x in got] != [y.shape for y in wanted]:
         return torch.inf
-    errors = [
-        (x.to(torch.float64) - y).abs().nan_to_num(torch.inf).flatten()
-        for x, y in zip(got, wanted, strict=True)
-    ]
+    errors = [(x.to(torch.float64) - y).abs().nan_to_num(torch.inf).flatten() for x, y in zip(got, wanted, strict=True)]
     return max(torch.cat(errors).tolist(), default=0.0)
 
 
@@ -133,9 +130,7 @@ def on_copies_of_the_pools(**arguments: Tensor) -> Outputs:
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_kernels_refuse_alike_and_change_nothing(name: str) -> None:
     seen = set()
-    pairs = zip(
-        observe(RIGHT[name], wrong_calls()), observe(on_copies_of_the_pools, wrong_calls()), strict=True
-    )
+    pairs = zip(observe(RIGHT[name], wrong_calls()), observe(on_copies_of_the_pools, wrong_calls()), strict=True)
     for (raised, *got), (wanted, *unchanged) in pairs:
         assert raised == wanted
         if raised:
