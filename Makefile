@@ -22,7 +22,7 @@ test: $(INSTALLED)
 	$(BIN)/python -m pytest tests
 
 benchmark: $(INSTALLED)
-	$(BIN)/python -m pytest conformance/bench --benchmark-only
+	$(BIN)/python -m pytest tests/benchmarks/bench_suite.py --benchmark-only --benchmark-columns=median,iqr,rounds --benchmark-sort=name
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

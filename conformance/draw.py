@@ -15,6 +15,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -181,7 +182,7 @@ _SLOTS: dict[str, Callable[[Case, Words], npt.NDArray[np.int64]]] = {
 
 def raw_bits(case: Case, name: str, shape: tuple[int, ...]) -> Tensor:
     """Arbitrary bits of the case's dtype: NaN payloads, signed zeros and subnormals among them."""
-    return _from_bits(words(case, name, int(np.prod(shape))), case.dtype).reshape(shape)
+    return _from_bits(_bits(case, name, int(np.prod(shape))), case.dtype).reshape(shape)
 
 
 _EXPONENT = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000}
@@ -191,20 +192,25 @@ _QUIET = {"f16": 0x0200, "bf16": 0x0040, "f32": 0x400000}
 def pool_bits(case: Case, name: str, shape: tuple[int, ...]) -> Tensor:
     """What a pool holds before a call: mostly signalling NaNs, whose bits any arithmetic changes; the rest zeros of
     either sign and arbitrary bits."""
-    raw = words(case, name, int(np.prod(shape)))
-    nan = (raw & ~np.uint64(_QUIET[case.dtype])) | np.uint64(_EXPONENT[case.dtype] | 1)
-    sign = raw & np.uint64(_sign_bit(case.dtype))
-    kind = (raw >> np.uint64(50)) % np.uint64(8)
-    return _from_bits(np.select((kind == 0, kind == 1), (raw, sign), nan), case.dtype).reshape(shape)
+    count = int(np.prod(shape))
+    drawn = _bits(case, name, count)
+    kind = words(case, f"{name} kind", -(-count // 8)).astype("<u8").view(np.uint8)[:count] % 8
+    sign = drawn & drawn.dtype.type(1 << (8 * drawn.itemsize - 1))
+    nan = drawn & drawn.dtype.type(~_QUIET[case.dtype] & (256**drawn.itemsize - 1))
+    nan |= drawn.dtype.type(_EXPONENT[case.dtype] | 1)
+    return _from_bits(np.where(kind == 0, drawn, np.where(kind == 1, sign, nan)), case.dtype).reshape(shape)
 
 
-def _sign_bit(dtype: str) -> int:
-    return 1 << (31 if dtype == "f32" else 15)
+def _bits(case: Case, name: str, count: int) -> npt.NDArray[Any]:
+    """`count` unsigned integers as wide as the case's dtype."""
+    unsigned = np.dtype("<u4" if case.dtype == "f32" else "<u2")
+    per_word = 8 // unsigned.itemsize
+    return words(case, name, -(-count // per_word)).astype("<u8").view(unsigned)[:count]
 
 
-def _from_bits(raw: Words, dtype: str) -> Tensor:
-    unsigned, signed = (np.uint32, np.int32) if dtype == "f32" else (np.uint16, np.int16)
-    return torch.from_numpy(raw.astype(unsigned).view(signed)).view(TORCH_DTYPES[dtype])
+def _from_bits(unsigned: npt.NDArray[Any], dtype: str) -> Tensor:
+    signed = np.int32 if dtype == "f32" else np.int16
+    return torch.from_numpy(unsigned.view(signed)).view(TORCH_DTYPES[dtype])
 
 
 def values(case: Case, name: str, shape: tuple[int, int, int]) -> Tensor:
@@ -265,20 +271,31 @@ def _zeros(case: Case, raw: Words) -> Floats:
 
 def _cancel(case: Case, raw: Words) -> Floats:
     """Pairs nearly along the rotation's axes, so that one of the two results nearly vanishes."""
+    return _cancelling(case, raw, np.broadcast_to(np.arange(len(raw))[:, None], raw.shape[:2]))
+
+
+def _cancelling(case: Case, raw: Words, tokens: npt.NDArray[np.int64]) -> Floats:
+    """As `_cancel`, for rows [..., head_dim] of the given tokens [...]."""
+    if case.head_dim % 2:
+        raise CaseError(f"values that cancel need pairs: head_dim={case.head_dim} is odd")
     half = case.head_dim // 2
-    cos, sin = (t.numpy()[:, None, :] for t in reference.cos_sin(positions(case), case.rope_base, case.head_dim))
+    turn = reference.cos_sin(positions(case), case.rope_base, case.head_dim)
+    cos, sin = (t.numpy()[tokens] for t in turn)
     radius = _binades(raw[..., :half], -2, 3)
-    upper = raw[..., half : 2 * half] & np.uint64(1) == 0
+    upper = raw[..., half:] & np.uint64(1) == 0
     first, second = np.where(upper, sin, cos) * radius, np.where(upper, cos, -sin) * radius
     return np.concatenate((first, second), axis=-1)
 
 
 def _mixed(case: Case, raw: Words) -> Floats:
-    kinds = (_normal, _normal, _normal, _wide, _subnormal, _huge, _zeros, _cancel)
-    which = ((raw[..., :1] >> np.uint64(20)) % np.uint64(len(kinds))).astype(np.int64)
+    """Each head of each token is of one kind: three in eight normal, the rest shared by the others."""
+    which = ((raw[..., 0] >> np.uint64(20)) % np.uint64(8)).astype(np.int64)
     drawn = _normal(case, raw)
-    for index in range(3, len(kinds)):
-        drawn = np.where(which == index, kinds[index](case, raw), drawn)
+    for index, kind in enumerate((_wide, _subnormal, _huge, _zeros)):
+        rows = which == index
+        drawn[rows] = kind(case, raw[rows])
+    rows = which == 4
+    drawn[rows] = _cancelling(case, raw[rows], rows.nonzero()[0])
     return drawn
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,13 @@ class Inputs:
 
 
 def logical_call(case: Case) -> Call:
-    """The call's arrays, dense and unplaced: what the oracle sees. Raises CaseError."""
+    """The call's arrays, dense and unplaced: what the oracle sees; not to be written to. Raises CaseError."""
+    return _drawn(case.but(plan=""))
+
+
+# Cases that differ in their plan alone follow one another.
+@functools.lru_cache(maxsize=2)
+def _drawn(case: Case) -> Call:
     q_shape = (case.num_tokens, case.num_qo_heads, case.head_dim)
     kv_shape = (case.num_tokens, case.num_kv_heads, case.head_dim)
     pool_shape = (case.pool_size, case.num_kv_heads, case.head_dim)
