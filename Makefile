@@ -12,7 +12,7 @@ REPORT := out/conformance.html
 conformance: $(INSTALLED)
 	@rm -f $(RECORD) $(REPORT)
 	@status=0; $(BIN)/python -m pytest conformance --record $(RECORD) $(ARGS) || status=$$?; \
-	if [ -s $(RECORD) ]; then $(BIN)/python -m reports $(RECORD) -o $(REPORT) || status=$${status:-1}; fi; \
+	if [ -s $(RECORD) ]; then $(BIN)/python -m reports $(RECORD) -o $(REPORT) || [ $$status -ne 0 ] || status=1; fi; \
 	exit $$status
 
 test: $(INSTALLED)

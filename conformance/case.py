@@ -33,7 +33,8 @@ class Case:
     Attributes:
         positions, slots, values: how they are drawn, see `conformance.draw`.
         layout: `dense`, or `operand:kind` joined by commas, see `conformance.placement`.
-        memory: `margins`, or `page-end` / `page-start` for buffers flush against unreadable pages.
+        memory: `margins`; `page-end` or `page-start` for buffers flush against unreadable pages; `sparse` for
+            pools of zeros larger than memory.
         fault: overrides that break the call, joined by `+`: `q:2x4x1x64` (shape), `k@f32` (dtype),
             `head_dim=128` (argument).
         situation: a documented situation, or `name/cured`, see `conformance.situations`.
@@ -58,6 +59,21 @@ class Case:
     situation: str = ""
     token: int = -1
     plan: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises CaseError for sizes, seed, base or plan that no call can have."""
+        least = {"num_tokens": 0, "num_qo_heads": 1, "num_kv_heads": 1, "head_dim": 1, "pool_size": 0, "seed": 0}
+        for name, smallest in least.items():
+            if getattr(self, name) < smallest:
+                raise CaseError(f"{_SHORT.get(name, name)} must be at least {smallest}, got {getattr(self, name)}")
+        if not 1 <= self.rope_base < 2.0**127:
+            raise CaseError(
+                f"base must be at least 1 and a float32, got {self.rope_base}: the oracle holds for no other"
+            )
+        try:
+            _ = self.launch_plan
+        except ValueError as error:
+            raise CaseError(str(error)) from error
 
     def but(self, **changes: Any) -> Case:
         """This case with some fields changed."""

@@ -43,6 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or getattr(config.option, "numprocesses", None):
+        raise pytest.UsageError("the suite keeps one set of books: run it without -n (pytest-xdist)")
     config.stash[_STARTED] = time.monotonic()
     torch.set_num_threads(1)
     profile = _profile(config)
@@ -132,9 +134,16 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         if item.path.is_relative_to(_HERE) and not ids:
             raise pytest.UsageError(f"{item.nodeid} names no requirement")
         checked.update(ids)
-    whole = set(_HERE.glob("test_*.py")) <= {item.path for item in items} and not session.config.option.deselect
-    if whole and (untested := set(requirements()) - checked):
+    if _is_whole(session, items) and (untested := set(requirements()) - checked):
         raise pytest.UsageError(f"requirements without a test: {', '.join(sorted(untested))}")
+
+
+def _is_whole(session: pytest.Session, items: list[pytest.Item]) -> bool:
+    """Whether the run was asked for every test of the suite."""
+    option = session.config.option
+    chosen = option.deselect or option.keyword or option.markexpr or getattr(option, "lf", False)
+    parts = any("::" in argument for argument in session.config.args)
+    return not chosen and not parts and set(_HERE.glob("test_*.py")) <= {item.path for item in items}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -150,7 +159,7 @@ def pytest_runtest_makereport(
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Iterator[None]:
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> Iterator[None]:
     failed = terminalreporter.stats.pop("failed", [])
     others = [report for report in failed if not _is_nonconformance(report)]
     if others:
@@ -166,7 +175,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Ite
             terminalreporter.write_line(line)
         terminalreporter.write_line("")
         broken = len(others) + len(terminalreporter.stats.get("error", []))
-        terminalreporter.write_line(terminal.summary(suite.ledger, strict=_strict(config), broken=broken))
+        interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
+        line = terminal.summary(suite.ledger, strict=_strict(config), broken=broken, interrupted=interrupted)
+        terminalreporter.write_line(line)
     return result
 
 
@@ -174,15 +185,19 @@ def _is_nonconformance(report: pytest.TestReport) -> bool:
     return any(name == "nonconformance" for name, _ in report.user_properties)
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     suite = session.config.stash.get(_SUITE, None)
     if suite is None:
         return
     suite.close()
+    whole = _is_whole(session, session.items) if hasattr(session, "items") else False
+    if exitstatus == pytest.ExitCode.OK and whole and suite.ledger.not_run():
+        # A run of everything in which a deciding requirement looked at nothing has not judged it.
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
     suite.finish(
         {
-            "exit_status": int(exitstatus),
+            "exit_status": int(session.exitstatus),
             "cases": len(suite.ledger.cases),
             "tests_failed": session.testsfailed,
             "tests_collected": session.testscollected,

@@ -34,7 +34,7 @@ class DocumentedError:
     common: str
     cure: str
     guard: str
-    """Name of the public guard in `reference`."""
+    """Name of the public guard in `reference.arguments`."""
 
     @property
     def requirement(self) -> str:

@@ -38,6 +38,11 @@ def _turned(r: Rotation, positions: Tensor) -> Tensor:
     return reference.rotate(r.x, positions, r.rope_base)
 
 
+def _int32(positions: Tensor) -> Tensor:
+    """Positions as an int32 that overflows would hold them."""
+    return (positions + 2**31) % 2**32 - 2**31
+
+
 def _with_turn(r: Rotation, cos: Tensor, sin: Tensor) -> Tensor:
     x = r.x.to(torch.float64)
     half = x.shape[-1] // 2
@@ -64,20 +69,13 @@ def _swapped(r: Rotation) -> Tensor:
 
 
 def _per_head(r: Rotation) -> Tensor:
-    heads = [reference.rotate(r.x[:, h : h + 1], r.positions + h, r.rope_base) for h in range(r.x.shape[1])]
+    heads = [reference.rotate(r.x[:, h : h + 1], _int32(r.positions + h), r.rope_base) for h in range(r.x.shape[1])]
     return torch.cat(heads, dim=1)
 
 
 def _coarse(r: Rotation, dtype: torch.dtype) -> Tensor:
-    return _turned(
-        r,
-        r.positions.to(torch.float64)
-        .to(dtype)
-        .nan_to_num()
-        .to(torch.float64)
-        .clamp(-(2**31), 2**31 - 1)
-        .to(torch.int64),
-    )
+    rounded = r.positions.to(torch.float64).to(dtype).to(torch.float64)
+    return _turned(r, rounded.clamp(-(2**31), 2**31 - 1).to(torch.int64))
 
 
 def _based(rope_base: Callable[[float], float]) -> Callable[[Rotation], Tensor]:
@@ -87,20 +85,20 @@ def _based(rope_base: Callable[[float], float]) -> Callable[[Rotation], Tensor]:
 _MISTAKES = (
     _Mistake("not rotated at all", lambda r: r.x.to(torch.float64)),
     _Mistake("zeros", lambda r: torch.zeros(r.x.shape, dtype=torch.float64)),
-    _Mistake("rotated the wrong way: sine with the opposite sign", lambda r: _turned(r, -r.positions.to(torch.int64))),
+    _Mistake("rotated the wrong way: sine with the opposite sign", lambda r: _turned(r, _int32(-r.positions))),
     _Mistake("sine and cosine swapped", _swapped),
     _Mistake("interleaved pairing (2i, 2i+1) in place of NeoX (i, i + head_dim/2)", _interleaved),
     _Mistake(
         "exponent i/head_dim in place of 2i/head_dim",
         lambda r: _with_turn(r, *_turn(r, head_dim=2 * r.x.shape[-1])),
     ),
-    _Mistake("position one too large", lambda r: _turned(r, r.positions.to(torch.int64) + 1)),
-    _Mistake("position one too small", lambda r: _turned(r, r.positions.to(torch.int64) - 1)),
+    _Mistake("position one too large", lambda r: _turned(r, _int32(r.positions + 1))),
+    _Mistake("position one too small", lambda r: _turned(r, _int32(r.positions - 1))),
     _Mistake("position plus head index", _per_head),
-    _Mistake("position cut to its low 16 bits", lambda r: _turned(r, r.positions.to(torch.int64) % _INT16)),
+    _Mistake("position cut to its low 16 bits", lambda r: _turned(r, r.positions % _INT16)),
     _Mistake("position rounded to bfloat16", lambda r: _coarse(r, torch.bfloat16)),
     _Mistake("position rounded to float16", lambda r: _coarse(r, torch.float16)),
-    _Mistake("sign of the position lost", lambda r: _turned(r, r.positions.to(torch.int64).abs())),
+    _Mistake("sign of the position lost", lambda r: _turned(r, _int32(r.positions.abs()))),
     _Mistake("rope_base without its fraction", _based(lambda base: float(int(base)))),
     _Mistake("rope_base fixed at 10000", _based(lambda _: 10000.0)),
     _Mistake("the next head's result", lambda r: _turned(r, r.positions).roll(-1, dims=1)),
@@ -118,18 +116,30 @@ def looks_like(rotation: Rotation, bound: Bound, wrong: Tensor) -> str:
         bound: of the whole rotation.
         wrong: [num_tokens, num_heads, head_dim] bool, at least one True.
     """
-    tokens = wrong.flatten(1).any(dim=1).nonzero().flatten()[:_MAX_TOKENS]
+    tokens = _sample(wrong)
     sample = Rotation(rotation.x[tokens], rotation.positions[tokens], rotation.rope_base, rotation.out[tokens])
     at = wrong[tokens]
     size = torch.hypot(*sample.x.to(torch.float64).chunk(2, dim=-1)).repeat(1, 1, 2)
-    allowed = bound.error[tokens] + 2.0**-21 * size
-    explained = [(m, reference.score(sample.out, Bound(m.result(sample), allowed)) <= 1) for m in _MISTAKES]
+    exact, allowed = bound.exact[tokens], bound.error[tokens] + 2.0**-21 * size
+    explained = []
+    for mistake in _MISTAKES:
+        result = mistake.result(sample)
+        # A mistake that changes little here explains nothing.
+        if float(((result - exact).abs() > allowed)[at].double().mean()) > 0.75:
+            explained.append((mistake, reference.score(sample.out, Bound(result, allowed)) <= 1))
     # A mistake that explains the right elements too goes before one that explains the wrong ones alone.
     for whole in (torch.ones_like(at), at):
         for mistake, right in explained:
             if bool(right[whole].all()):
                 return mistake.words
     return _ROUNDED_TOWARD_ZERO if _truncated(rotation.out, bound, wrong) else ""
+
+
+def _sample(wrong: Tensor) -> Tensor:
+    """The first tokens, in order, of those that are wrong and of those that are not; the very first among them."""
+    hit = wrong.flatten(1).any(dim=1)
+    some = [torch.zeros(1, dtype=torch.int64), hit.nonzero().flatten()[:_MAX_TOKENS]]
+    return torch.cat((*some, (~hit).nonzero().flatten()[:_MAX_TOKENS])).unique()
 
 
 def _truncated(out: Tensor, bound: Bound, wrong: Tensor) -> bool:

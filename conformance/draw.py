@@ -32,6 +32,8 @@ TORCH_DTYPES = {
     "f64": torch.float64,
     "i32": torch.int32,
     "i64": torch.int64,
+    "i16": torch.int16,
+    "u32": torch.uint32,
     "u8": torch.uint8,
 }
 INT32_MAX = 2**31 - 1
@@ -76,6 +78,8 @@ def _number(text: str, kind: str) -> int:
 
 def _listed(text: str, count: int) -> npt.NDArray[np.int64]:
     values = [_number(item, "list") for item in text.split("/")] if text else []
+    if any(not INT32_MIN <= value <= INT32_MAX for value in values):
+        raise CaseError(f"a list of int32 holds {INT32_MIN} to {INT32_MAX}, got {text}")
     if len(values) != count:
         raise CaseError(f"a list of {len(values)} for {count} tokens")
     return np.array(values, dtype=np.int64)
@@ -91,7 +95,8 @@ def positions(case: Case) -> Tensor:
     elif kind == "zero":
         drawn = np.zeros(count, dtype=np.int64)
     elif kind == "log":
-        drawn = np.floor(np.exp2(_unit(raw) * 31.0)).astype(np.int64)
+        leading = np.uint64(1) << (raw % np.uint64(31))
+        drawn = (leading | ((raw >> np.uint64(8)) & (leading - np.uint64(1)))).astype(np.int64)
     else:
         drawn = _positions_by_number(kind, _number(text, kind), raw)
     return torch.from_numpy(np.clip(drawn, INT32_MIN, INT32_MAX).astype(np.int32))
@@ -139,7 +144,7 @@ def _holes(case: Case, raw: Words) -> npt.NDArray[np.int64]:
     rows = np.full(case.num_tokens, -1, dtype=np.int64)
     permuted = _permutation(case, raw)[: case.num_tokens]
     rows[: len(permuted)] = permuted
-    negatives = np.array([-1, -2, -case.pool_size, INT32_MIN])
+    negatives = np.array([-1, -2, -1 - case.pool_size, INT32_MIN])
     chosen = negatives[raw[: case.num_tokens] % np.uint64(4)]
     return np.where(raw[: case.num_tokens] % np.uint64(5) < 2, chosen, rows)
 
@@ -280,7 +285,8 @@ def _cancelling(case: Case, raw: Words, tokens: npt.NDArray[np.int64]) -> Floats
         raise CaseError(f"values that cancel need pairs: head_dim={case.head_dim} is odd")
     half = case.head_dim // 2
     turn = reference.cos_sin(positions(case), case.rope_base, case.head_dim)
-    cos, sin = (t.numpy()[tokens] for t in turn)
+    # On a grid that hides how machines differ in the last bits of a cosine.
+    cos, sin = (np.round(t.numpy()[tokens] * 2.0**24) * 2.0**-24 for t in turn)
     radius = _binades(raw[..., :half], -2, 3)
     upper = raw[..., half:] & np.uint64(1) == 0
     first, second = np.where(upper, sin, cos) * radius, np.where(upper, cos, -sin) * radius

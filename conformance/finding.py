@@ -54,8 +54,9 @@ class Judgement:
     checks: dict[str, Check] = field(default_factory=dict)
 
     def looked(self, requirement: str, elements: int, worst: float | None = None) -> None:
-        """Count `elements` under `requirement`."""
-        self.checks.setdefault(requirement, Check()).add(elements, worst)
+        """Count `elements` under `requirement`; a check that looked at nothing is none."""
+        if elements:
+            self.checks.setdefault(requirement, Check()).add(elements, worst)
 
     def found(self, finding: Finding) -> None:
         self.findings.append(finding)

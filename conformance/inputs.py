@@ -15,6 +15,9 @@ from conformance.placement import Placed
 from kernel import Call
 from kernel.memory import bits
 
+# `qkv:fused`: q, k and v are slices of one array, as a fused projection leaves them.
+FUSED = "qkv"
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -71,7 +74,7 @@ def _layouts(case: Case) -> dict[str, str]:
     if case.layout == "dense":
         return {}
     layouts = dict(item.partition(":")[::2] for item in case.layout.split(","))
-    if unknown := set(layouts) - set(fault.TENSORS):
+    if unknown := set(layouts) - {*fault.TENSORS, FUSED}:
         raise CaseError(f"no array {', '.join(sorted(unknown))}; a layout is written q:transposed,k:step")
     return layouts
 
@@ -94,6 +97,8 @@ def build(case: Case) -> Inputs:
         name: placement.place(tensor, layouts.get(name, "dense"), _memory(case, name))
         for name, tensor in call.tensors()
     }
+    if layouts.get(FUSED):
+        placed |= placement.place_fused({name: placed[name].tensor for name in ("q", "k", "v")})
     tensors = {name: p.tensor for name, p in placed.items()}
     return Inputs(call.but(**tensors), placed)
 

@@ -64,6 +64,10 @@ class Ledger:
             book = entry.failed if finding.severity == FAILURE else entry.warned
             book.setdefault(case, Reported(case, finding, note))
 
+    def not_run(self) -> list[str]:
+        """Ids of deciding requirements that nothing was judged for."""
+        return [id for id, entry in self.entries.items() if entry.decides and entry.verdict == "not run"]
+
     def decides_failure(self, judgement: Judgement, *, strict: bool) -> bool:
         """Whether a judgement fails the run: robustness findings do so under `strict` alone."""
         return any(

@@ -69,31 +69,39 @@ class Observer:
         """Name, array and copy of what the call before returned."""
 
     def observe(self, case: Case) -> Outcome:
-        """Make the call of `case`."""
+        """Make the call of `case`. What the target raises is in the Outcome; other errors are the suite's own."""
         inputs = build(case)
         before = {name: placed.snapshot() for name, placed in inputs.placed.items()}
         answer, raised = None, None
         try:
             answer = self._target.run(inputs.call, case.launch_plan)
         except Exception as error:
-            raised = Raised(type(error).__name__, isinstance(error, ValueError), str(error))
+            raised = Raised(type(error).__name__, isinstance(error, ValueError), _text(error))
         changes = [c for name, placed in inputs.placed.items() for c in placed.changes(name, before[name])]
+        disturbed, self._earlier = self._disturbed(), []
         if answer is None:
-            return Outcome(raised=raised, changes=tuple(changes))
+            return Outcome(raised=raised, changes=tuple(changes), disturbed=disturbed)
         changes += [Change(o.buffer, "outside", o.count, o.first) for o in answer.overwritten]
         malformed = _malformed(answer)
         if malformed:
-            return Outcome(malformed=malformed, changes=tuple(changes))
+            return Outcome(malformed=malformed, changes=tuple(changes), disturbed=disturbed)
         returned = dict(zip(OUTPUTS, (t.detach() for t in answer.outputs), strict=True))
         outputs = {name: returned[name].contiguous().clone() for name in OUTPUTS[:2]}
         pools = {n: _pool_after(inputs.placed[n], before[n], returned[f"{n}_new"]) for n in ("k_pool", "v_pool")}
         aliases = _aliases(returned, {name: placed.tensor for name, placed in inputs.placed.items()})
-        disturbed = self._disturbed()
-        self._earlier = [(name, returned[name], outputs[name].clone()) for name in OUTPUTS[:2]]
+        kept = [*OUTPUTS[:2], *(f"{name}_new" for name, pool in pools.items() if not pool.in_place)]
+        self._earlier = [(name, returned[name], returned[name].contiguous().clone()) for name in kept]
         return Outcome(outputs, pools, changes=tuple(changes), aliases=aliases, disturbed=disturbed)
 
     def _disturbed(self) -> tuple[str, ...]:
         return tuple(name for name, array, copy in self._earlier if not torch.equal(bits(array), bits(copy)))
+
+
+def _text(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception as broken:
+        return f"(its text cannot be had: {type(broken).__name__})"
 
 
 def _aliases(returned: dict[str, Tensor], given: dict[str, Tensor]) -> tuple[str, ...]:
@@ -105,22 +113,37 @@ def _aliases(returned: dict[str, Tensor], given: dict[str, Tensor]) -> tuple[str
 
 
 def _overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether two arrays have an element's memory in common, not merely a storage."""
-    if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or not a.numel() or not b.numel():
+    """Whether two arrays have a byte in common; by address, as an array may come back through another library."""
+    (a_first, a_end), (b_first, b_end) = _span(a), _span(b)
+    first, end = max(a_first, b_first), min(a_end, b_end)
+    if first >= end:
         return False
-    size = a.element_size()
-    if size != b.element_size():
-        return True
-    marks = torch.zeros(a.untyped_storage().nbytes() // size, dtype=torch.bool)
-    marks.as_strided(a.shape, a.stride(), a.storage_offset()).fill_(True)
-    return bool(marks.as_strided(b.shape, b.stride(), b.storage_offset()).any())
+    marks = torch.zeros(max(a_end, b_end) - min(a_first, b_first), dtype=torch.bool)
+    views = [_bytes(marks, t, min(a_first, b_first)) for t in (a, b)]
+    views[0].fill_(True)
+    return bool(views[1].any())
+
+
+def _span(t: Tensor) -> tuple[int, int]:
+    """First address of an array's elements, and the one past the last."""
+    if not t.numel():
+        return 0, 0
+    elements = 1 + sum((size - 1) * stride for size, stride in zip(t.shape, t.stride(), strict=True))
+    return t.data_ptr(), t.data_ptr() + elements * t.element_size()
+
+
+def _bytes(memory: Tensor, t: Tensor, first: int) -> Tensor:
+    """The bytes of `t` in `memory`, whose first element stands for the address `first`."""
+    size = t.element_size()
+    return memory.as_strided((*t.shape, size), (*(size * stride for stride in t.stride()), 1), t.data_ptr() - first)
 
 
 def _pool_after(given: Placed, before: Tensor, pool: Tensor) -> PoolAfter:
-    in_place = given.storage.untyped_storage().data_ptr() == pool.untyped_storage().data_ptr()
-    comparable = pool.shape == given.tensor.shape and pool.dtype == given.tensor.dtype
+    first = given.storage.data_ptr()
+    in_place = first <= pool.data_ptr() < first + given.storage.numel() * given.storage.element_size()
+    comparable = pool.shape == given.tensor.shape and pool.dtype == given.tensor.dtype and pool.ndim == 3
     rows = given.changed_rows(pool, before) if comparable else torch.empty(0, dtype=torch.int64)
-    data = pool[rows].contiguous() if comparable else pool.new_empty(0)
+    data = pool[rows].contiguous() if comparable else torch.empty(0)
     return PoolAfter(tuple(pool.shape), pool.dtype, in_place, rows, data)
 
 
@@ -131,4 +154,6 @@ def _malformed(answer: Answer) -> str:
     for name, output in zip(OUTPUTS, outputs, strict=True):
         if not isinstance(output, torch.Tensor):
             return f"{name} is a {type(output).__name__}, not a tensor"
+        if output.layout != torch.strided or output.device.type != "cpu" or output.element_size() > 8:
+            return f"{name} is a {output.layout} {output.dtype} tensor on {output.device}, not a dense one on the CPU"
     return ""

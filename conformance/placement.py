@@ -2,7 +2,7 @@
 
 Kinds of layout: `dense`; `offset` (starts 3 elements into its storage); `step` (every second element of the last
 axis); `transposed` (first two axes swapped in storage); `sliced` (some heads of a wider array, as from a fused
-qkv); `broadcast` (one token's data for all, stride 0); `odd-stride` (axes of length 1 carry a stride of 7).
+projection); `broadcast` (one token's data for all, stride 0); `odd-stride` (axes of length 1 carry a stride of 7).
 Everything in the storage that is not the tensor holds a pattern: margins around it, gaps within.
 """
 
@@ -17,11 +17,9 @@ import torch
 from torch import Tensor
 
 from conformance.case import CaseError
-from kernel.memory import bits, pattern
+from kernel.memory import INTEGER, between_margins, bits, pattern
 
-MARGIN_ELEMENTS = 128
 PROT_NONE = 0
-_INTEGER = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 LAYOUTS = ("dense", "offset", "step", "transposed", "sliced", "broadcast", "odd-stride")
 MEMORIES = ("margins", "page-end", "page-start", "sparse")
 _MAP_NORESERVE = 0x4000
@@ -114,7 +112,7 @@ def _resident_pages(storage: Tensor) -> Tensor:
 def _sparse(logical: Tensor) -> Sparse:
     size = logical.numel() * logical.element_size()
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-    storage = torch.frombuffer(mmap.mmap(-1, size, flags=flags), dtype=_INTEGER[logical.element_size()])
+    storage = torch.frombuffer(mmap.mmap(-1, size, flags=flags), dtype=INTEGER[logical.element_size()])
     return Sparse(storage.view(logical.dtype).view(logical.shape), storage, 0)
 
 
@@ -137,6 +135,17 @@ def place(logical: Tensor, layout: str = "dense", memory: str = "margins") -> Pl
     else:
         bits(view).copy_(bits(logical))
     return Placed(view, storage, first)
+
+
+def place_fused(arrays: dict[str, Tensor]) -> dict[str, Placed]:
+    """Arrays [num_tokens, num_heads, head_dim] as slices, by heads, of one array between margins."""
+    whole = place(torch.cat([bits(t) for t in arrays.values()], dim=1))
+    placed, head = {}, 0
+    for name, array in arrays.items():
+        view = whole.tensor[:, head : head + array.shape[1]].view(array.dtype)
+        placed[name] = Placed(view, whole.storage, whole.start + head * array.shape[2])
+        head += array.shape[1]
+    return placed
 
 
 def _dense_strides(shape: tuple[int, ...]) -> list[int]:
@@ -164,6 +173,8 @@ def _strides(logical: Tensor, layout: str) -> tuple[int, list[int]]:
     if layout == "broadcast":
         return 0, [0, *dense[1:]]
     if layout == "odd-stride":
+        if 1 not in shape:
+            raise CaseError(f"odd-stride needs an axis of length 1, got {list(shape)}")
         return 0, [7 if size == 1 else stride for size, stride in zip(shape, dense, strict=True)]
     raise CaseError(f"no layout {layout!r} for {len(shape)} axes; there are {', '.join(LAYOUTS)}")
 
@@ -171,9 +182,7 @@ def _strides(logical: Tensor, layout: str) -> tuple[int, list[int]]:
 def _storage(length: int, itemsize: int, memory: str) -> tuple[Tensor, int]:
     """A storage filled with the pattern, and where `length` elements may start in it."""
     if memory == "margins":
-        spare = 64 // itemsize
-        storage = torch.full((length + 2 * MARGIN_ELEMENTS + spare,), pattern(itemsize), dtype=_INTEGER[itemsize])
-        return storage, MARGIN_ELEMENTS + (-storage.data_ptr() % 64) // itemsize
+        return between_margins(length, itemsize)
     if memory not in MEMORIES:
         raise CaseError(f"no memory {memory!r}; there are {', '.join(MEMORIES)}")
     return _between_guards(length, itemsize, memory)
@@ -189,7 +198,7 @@ def _between_guards(length: int, itemsize: int, memory: str) -> tuple[Tensor, in
     for guard in (whole.data_ptr(), whole.data_ptr() + page + usable):
         if libc.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(page), PROT_NONE):
             raise OSError(ctypes.get_errno(), "cannot protect a guard page")
-    storage = whole[page : page + usable].view(_INTEGER[itemsize])
+    storage = whole[page : page + usable].view(INTEGER[itemsize])
     storage.fill_(pattern(itemsize))
     start = 0 if memory == "page-start" else len(storage) - length
     return storage, start

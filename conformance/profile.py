@@ -18,6 +18,8 @@ class Profile:
 
     Attributes:
         cases_per_test: at most this many of a test's cases, evenly spread; None for all.
+        calls_refused: likewise for the tests of refused calls, which cost little.
+        prefill_tokens: tokens of a chunk of prefill at the head shapes of models in use.
         seeds: how many draws of each numeric case.
         examples: generated cases per property.
         derandomised: whether generated cases are the same in every run.
@@ -25,16 +27,19 @@ class Profile:
 
     name: str
     cases_per_test: int | None
+    calls_refused: int | None
+    prefill_tokens: int
     seeds: int
     examples: int
     derandomised: bool
 
-    def select(self, cases: Iterable[Drawn]) -> list[Drawn]:
+    def select(self, cases: Iterable[Drawn], *, refused: bool = False) -> list[Drawn]:
         """The distinct cases, or sequences of cases, of one test that this profile runs."""
         distinct = list(dict.fromkeys(cases))
-        if self.cases_per_test is None or len(distinct) <= self.cases_per_test:
+        most = self.calls_refused if refused else self.cases_per_test
+        if most is None or len(distinct) <= most:
             return distinct
-        return [distinct[i * len(distinct) // self.cases_per_test] for i in range(self.cases_per_test)]
+        return [distinct[i * len(distinct) // most] for i in range(most)]
 
     def hypothesis(self) -> hypothesis_settings:
         """Every field set: nothing is left to the environment or to the CI detection of hypothesis."""
@@ -43,7 +48,8 @@ class Profile:
             derandomize=self.derandomised,
             database=None,
             verbosity=Verbosity.normal,
-            phases=(Phase.explicit, Phase.generate, Phase.target, Phase.shrink),
+            # Cases are judged one by one already; a kernel that hangs would hang at each step of a shrink.
+            phases=(Phase.explicit, Phase.generate, Phase.target),
             stateful_step_count=1,
             report_multiple_bugs=False,
             # A case with a large prefill takes a second; drawing a case filters nothing.
@@ -57,8 +63,8 @@ class Profile:
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("smoke", cases_per_test=7, seeds=1, examples=15, derandomised=True),
-        Profile("default", cases_per_test=None, seeds=1, examples=120, derandomised=True),
-        Profile("nightly", cases_per_test=None, seeds=4, examples=2000, derandomised=False),
+        Profile("smoke", 7, 48, prefill_tokens=32, seeds=1, examples=15, derandomised=True),
+        Profile("default", None, None, prefill_tokens=32, seeds=1, examples=120, derandomised=True),
+        Profile("nightly", None, None, prefill_tokens=512, seeds=4, examples=2000, derandomised=False),
     )
 }

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from conformance.finding import Finding, Judgement
+from conformance.judge import answered
 from conformance.outcome import Outcome, PoolAfter
 from conformance.pattern import extent
 from kernel.memory import bits
@@ -17,7 +18,7 @@ def repeated(first: Outcome, second: Outcome) -> Judgement:
     """RUN-REPEAT: the same call twice gives the same bits."""
     judgement = Judgement()
     if first.outputs is None or second.outputs is None or first.pools is None or second.pools is None:
-        return judgement
+        return _all_returned(judgement, "RUN-REPEAT", "the same call made twice", (first, second))
     pairs = [(name, first.outputs[name], second.outputs[name]) for name in first.outputs]
     for name, one, other in pairs:
         _same(judgement, "RUN-REPEAT", f"{name} differs between two runs of one call", one, other)
@@ -30,11 +31,21 @@ def tokenwise(whole: Outcome, single: Sequence[Outcome]) -> Judgement:
     """RUN-SPLIT: a call of T tokens gives the bits of T calls of one token."""
     judgement = Judgement()
     if whole.outputs is None or any(outcome.outputs is None for outcome in single):
-        return judgement
+        return _all_returned(judgement, "RUN-SPLIT", "a batch and its tokens one by one", (whole, *single))
     for name, together in whole.outputs.items():
         apart = torch.cat([outcome.outputs[name] for outcome in single if outcome.outputs])
         what = f"{name} of one call differs from the calls of its tokens one by one"
         _same(judgement, "RUN-SPLIT", what, together, apart)
+    return judgement
+
+
+def _all_returned(judgement: Judgement, requirement: str, calls: str, outcomes: Sequence[Outcome]) -> Judgement:
+    """Some outcome has no arrays to compare: a finding, unless none has."""
+    judgement.looked(requirement, len(outcomes))
+    silent = [n for n, outcome in enumerate(outcomes) if outcome.outputs is None]
+    if len(silent) < len(outcomes):
+        what = f"{calls}: call {silent[0] + 1} of {len(outcomes)} returned no arrays"
+        judgement.found(Finding(requirement, what, answered(outcomes[silent[0]])))
     return judgement
 
 

@@ -30,7 +30,7 @@ def cases(run: Run, profile: Profile, scenario: Scenario, *, planned: bool = Tru
     Args:
         planned: whether each case is tried under each launch plan, where the target has them.
     """
-    selected = profile.select(scenario(profile))
+    selected = profile.select(scenario(profile), refused=not planned)
     if not run.launch:
         selected = list(dict.fromkeys(case.but(plan="") for case in selected))
     elif planned:

@@ -21,9 +21,8 @@ _LAYER = 1
 
 @dataclass(frozen=True)
 class Situation:
-    """A mistake and its cure; `number` is the documented error that it raises."""
+    """A mistake and its cure; errors.toml says which documented error it raises."""
 
-    number: int
     mistake: Callable[[Call], Call]
     cure: Callable[[Call], Call]
 
@@ -77,66 +76,58 @@ def _repeat_heads(names: str) -> Callable[[Call], Call]:
 
 SITUATIONS: dict[str, Situation] = {
     "packed-q": Situation(
-        1,
         _each("q", lambda t: t.reshape(t.shape[0], -1)),
         lambda call: _each("q", lambda t: _per_head(t, call.head_dim))(call),
     ),
-    "leading-axis-qkv": Situation(1, _each("q k v", lambda t: t.unsqueeze(0)), _each("q k v", lambda t: t.squeeze(0))),
+    "leading-axis-qkv": Situation(_each("q k v", lambda t: t.unsqueeze(0)), _each("q k v", lambda t: t.squeeze(0))),
     "leading-axis-positions": Situation(
-        2, _each("positions slots", lambda t: t.unsqueeze(0)), _each("positions slots", lambda t: t.reshape(-1))
+        _each("positions slots", lambda t: t.unsqueeze(0)), _each("positions slots", lambda t: t.reshape(-1))
     ),
-    "column-slots": Situation(2, _each("slots", lambda t: t.unsqueeze(1)), _each("slots", lambda t: t.reshape(-1))),
+    "column-slots": Situation(_each("slots", lambda t: t.unsqueeze(1)), _each("slots", lambda t: t.reshape(-1))),
     "paged-cache": Situation(
-        3,
         _each("k_pool v_pool", lambda t: t.view(-1, 2, *t.shape[1:])),
         _each("k_pool v_pool", lambda t: t.view(-1, *t.shape[2:])),
     ),
     "layer-stacked-pool": Situation(
-        3, _each("k_pool v_pool", lambda t: torch.stack((t, t, t))), _each("k_pool v_pool", lambda t: t[_LAYER])
+        _each("k_pool v_pool", lambda t: torch.stack((t, t, t))), _each("k_pool v_pool", lambda t: t[_LAYER])
     ),
     "flattened-pool": Situation(
-        3,
         _each("k_pool v_pool", lambda t: t.view(t.shape[0], -1)),
         lambda call: _each("k_pool v_pool", lambda t: _per_head(t, call.head_dim))(call),
     ),
     "leading-axis-pool": Situation(
-        3, _each("k_pool v_pool", lambda t: t.unsqueeze(0)), _each("k_pool v_pool", lambda t: t.squeeze(0))
+        _each("k_pool v_pool", lambda t: t.unsqueeze(0)), _each("k_pool v_pool", lambda t: t.squeeze(0))
     ),
     "head-counts-swapped": Situation(
-        4,
         _arguments(num_qo_heads=lambda c: c.num_kv_heads, num_kv_heads=lambda c: c.num_qo_heads),
         _arguments(num_qo_heads=lambda c: c.num_kv_heads, num_kv_heads=lambda c: c.num_qo_heads),
     ),
     "head-dim-of-another-model": Situation(
-        4, _arguments(head_dim=lambda c: 2 * c.head_dim), _arguments(head_dim=lambda c: c.q.shape[2])
+        _arguments(head_dim=lambda c: 2 * c.head_dim), _arguments(head_dim=lambda c: c.q.shape[2])
     ),
     "q-projection-widened": Situation(
-        4, _each("q", lambda t: torch.cat((t, t), dim=1)), _arguments(num_qo_heads=lambda c: c.q.shape[1])
+        _each("q", lambda t: torch.cat((t, t), dim=1)), _arguments(num_qo_heads=lambda c: c.q.shape[1])
     ),
-    "mha-k-under-gqa": Situation(
-        5, _repeat_heads("k v k_pool v_pool"), _arguments(num_kv_heads=lambda c: c.k.shape[1])
-    ),
+    "mha-k-under-gqa": Situation(_repeat_heads("k v k_pool v_pool"), _arguments(num_kv_heads=lambda c: c.k.shape[1])),
     "attention-heads-as-kv-heads": Situation(
-        5, _arguments(num_kv_heads=lambda c: c.num_qo_heads), _arguments(num_kv_heads=lambda c: c.k.shape[1])
+        _arguments(num_kv_heads=lambda c: c.num_qo_heads), _arguments(num_kv_heads=lambda c: c.k.shape[1])
     ),
-    "k-of-a-longer-range": Situation(5, _each("k v", _longer), _cut("k v")),
-    "v-of-a-longer-range": Situation(6, _each("v", _longer), _cut("v")),
+    "k-of-a-longer-range": Situation(_each("k v", _longer), _cut("k v")),
+    "v-of-a-longer-range": Situation(_each("v", _longer), _cut("v")),
     "chunked-prefill": Situation(
-        7, _each("q k v", lambda t: t[CHUNK_START:]), _each("positions slots", lambda t: t[CHUNK_START:])
+        _each("q k v", lambda t: t[CHUNK_START:]), _each("positions slots", lambda t: t[CHUNK_START:])
     ),
-    "cumulated-positions": Situation(7, _cumulated, _chunk_positions),
-    "slots-of-another-batch": Situation(7, _each("slots", _longer), _cut("slots")),
+    "cumulated-positions": Situation(_cumulated, _chunk_positions),
+    "slots-of-another-batch": Situation(_each("slots", _longer), _cut("slots")),
     "pool-of-query-heads": Situation(
-        8,
         _repeat_heads("k_pool v_pool"),
         lambda call: _each("k_pool v_pool", lambda t: t[:, : call.num_kv_heads].clone())(call),
     ),
-    "only-k-pool-grown": Situation(9, _each("k_pool", _longer), _each("v_pool", _longer)),
+    "only-k-pool-grown": Situation(_each("k_pool", _longer), _each("v_pool", _longer)),
     "k-left-in-float32": Situation(
-        10, _each("k", lambda t: t.to(torch.float32)), lambda call: _each("k", lambda t: t.to(call.q.dtype))(call)
+        _each("k", lambda t: t.to(torch.float32)), lambda call: _each("k", lambda t: t.to(call.q.dtype))(call)
     ),
     "pool-in-default-dtype": Situation(
-        11,
         _each("k_pool v_pool", lambda t: torch.zeros(t.shape)),
         lambda call: _each("k_pool v_pool", lambda t: torch.zeros_like(t, dtype=call.q.dtype))(call),
     ),

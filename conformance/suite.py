@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from conformance import relation
 from conformance.case import Case, joined
-from conformance.finding import Finding, Judgement
+from conformance.finding import FAILURE, Finding, Judgement
 from conformance.judge import Expected, expect, judge, judge_guards
 from conformance.ledger import Ledger
 from conformance.outcome import Outcome
@@ -22,7 +21,8 @@ PROBE = Case(dtype="f32", values="normal")
 # A failure is run again alone to tell a wrong answer from one that earlier calls left behind; the first few
 # of each requirement tell it, and a kernel that fails everywhere is not run twice everywhere.
 _CONFIRMED_PER_REQUIREMENT = 3
-_HISTORY = 64
+# These compare the call with the suite's own guards: running it again tells nothing.
+_NOT_CONFIRMED = {"ERR-GUARD"}
 
 
 class NonConformanceError(AssertionError):
@@ -50,13 +50,13 @@ class Suite:
         """Name of the test that is running, for the record."""
         self._recorder = recorder
         self._worker = Worker(target)
-        self._history: deque[Case] = deque(maxlen=_HISTORY)
-        self.in_place = self._probe()
+        self.in_place: bool | None = None
+        """Whether the target writes its pools in place; None until a call has returned pools."""
+        self._note_pools(self._worker.run(self._planned(PROBE)))
 
-    def _probe(self) -> bool | None:
-        """Whether the target writes its pools in place; None when the probe returned none."""
-        pools = self._worker.run(self._planned(PROBE)).pools
-        return pools["k_pool"].in_place if pools else None
+    def _note_pools(self, outcome: Outcome) -> None:
+        if self.in_place is None and outcome.pools is not None:
+            self.in_place = outcome.pools["k_pool"].in_place
 
     def _planned(self, case: Case) -> Case:
         plan = "split/1" if self.settings.launch == "all" else f"{self.settings.launch}/1"
@@ -120,7 +120,7 @@ class Suite:
             if self.judged(case, alone).failed:
                 failures += self._booked([case], judgement)
             else:
-                found = judgement.findings[0]
+                found = next(finding for finding in judgement.findings if finding.severity == FAILURE)
                 what = f"call {index + 1} of {len(cases)} is right alone, wrong after the others: {found.what}"
                 state.found(Finding("ROB-STATE", what, found.where, found.extent, found.looks_like))
         failures += self._booked(list(cases), state)
@@ -128,19 +128,27 @@ class Suite:
             raise NonConformanceError("\n".join(failures))
 
     def _run(self, case: Case) -> Outcome:
+        expected = self.expected(case)
         self._worker.submit(case)
-        # The oracle works while the target does.
-        self.expected(case).prepare()
+        try:
+            # The oracle works while the target does.
+            expected.prepare()
+        except BaseException:
+            # The answer under way would be taken for the next case's.
+            self._worker.renew()
+            raise
         outcome = self._worker.collect()
-        self._history.append(case)
+        self._note_pools(outcome)
         return outcome
 
     def _confirm(self, case: Case, judgement: Judgement) -> tuple[list[Case], str]:
         """The calls that show the failure from a fresh process, and what to say of them."""
-        failed = {finding.requirement for finding in judgement.findings}
-        if all(len(self.ledger.entries[id].failed) >= _CONFIRMED_PER_REQUIREMENT for id in failed):
+        failed = {finding.requirement for finding in judgement.findings if finding.severity == FAILURE}
+        if failed <= _NOT_CONFIRMED or all(
+            len(self.ledger.entries[id].failed) >= _CONFIRMED_PER_REQUIREMENT for id in failed
+        ):
             return [case], ""
-        earlier = list(self._history)[:-1]
+        earlier = list(self._worker.calls)[:-1]
         for before in ([], *([one] for one in reversed(earlier[-8:])), earlier):
             calls = [*before, case]
             outcome = self._worker.run_fresh(calls)[-1]
@@ -160,15 +168,16 @@ class Suite:
         violation = self.expected(cases[-1]).violation
         self._recorder.case(self.test, cases, judgement, violation.number if violation else 0, note)
         failed = self.ledger.decides_failure(judgement, strict=self.settings.strict)
-        return list(self.report(line, judgement, note)) if failed else []
+        return list(_report(line, judgement, note)) if failed else []
 
-    def report(self, line: str, judgement: Judgement, note: str) -> Iterator[str]:
-        """The findings of one judgement, as an engineer reads them."""
-        for finding in judgement.findings:
-            yield from [f"{finding.requirement}", *(f"  {text}" for text in finding.lines())]
-        yield f"  {'case':<11}{line}"
-        if note:
-            yield f"  {'note':<11}{note}"
+
+def _report(line: str, judgement: Judgement, note: str) -> Iterator[str]:
+    """The findings of one judgement, as an engineer reads them."""
+    for finding in judgement.findings:
+        yield from [f"{finding.requirement}", *(f"  {text}" for text in finding.lines())]
+    yield f"  {'case':<11}{line}"
+    if note:
+        yield f"  {'note':<11}{note}"
 
 
 def _merge(judgement: Judgement, other: Judgement) -> Judgement:

@@ -66,18 +66,26 @@ def _row(entry: Entry) -> tuple[str, ...]:
     return requirement.id, requirement.tier, str(len(entry.cases)), worst, verdict, requirement.sentence
 
 
-def summary(ledger: Ledger, *, strict: bool = False, broken: int = 0) -> str:
-    """The verdict in a line.
+def summary(ledger: Ledger, *, strict: bool = False, broken: int = 0, interrupted: bool = False) -> str:
+    """The verdict in a line; only a run that judged every deciding requirement calls a kernel conforming.
 
     Args:
-        broken: tests of the suite that ended in an error of their own; with any there is no verdict.
+        broken: tests of the suite that ended in an error of their own.
+        interrupted: whether the run was ended before its last test.
     """
     failed = [e.requirement.id for e in ledger.entries.values() if e.failed and (e.decides or strict)]
     found = [e.requirement.id for e in ledger.entries.values() if e.failed and not (e.decides or strict)]
+    missing = ledger.not_run()
     if failed:
         verdict = f"does not conform: {', '.join(failed)}"
+    elif broken:
+        verdict = f"no verdict: {broken} tests of the suite broke"
+    elif interrupted:
+        verdict = "no verdict: interrupted; nothing found so far"
+    elif missing:
+        verdict = f"no verdict: nothing found, {len(missing)} deciding requirements not run"
     else:
-        verdict = f"no verdict: {broken} tests of the suite broke" if broken else "conforms"
+        verdict = "conforms"
     extra = f"; robustness findings: {', '.join(found)}" if found else ""
     elements = sum(entry.elements for entry in ledger.entries.values())
     return f"{verdict}{extra} ({len(ledger.cases):,} distinct cases, {elements:,} elements judged)"

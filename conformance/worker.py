@@ -7,6 +7,8 @@ import faulthandler
 import multiprocessing
 import pickle
 import signal
+import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -23,6 +25,7 @@ ANSWER_SECONDS = 20.0
 # Once a kernel has hung this often, each further case gets less time.
 PATIENT_HANGS = 2
 IMPATIENT_SECONDS = 3.0
+_REMEMBERED = 64
 _fork = multiprocessing.get_context("fork")
 
 
@@ -33,6 +36,8 @@ class Worker:
     """
 
     def __init__(self, target: Target) -> None:
+        self.calls: deque[Case] = deque(maxlen=_REMEMBERED)
+        """What the child has run, oldest first."""
         self._target = target
         self._process: multiprocessing.process.BaseProcess | None = None
         self._link: Connection | None = None
@@ -44,10 +49,11 @@ class Worker:
         return self.collect()
 
     def submit(self, case: Case) -> None:
-        """Begin the call of `case`; `collect` must follow."""
+        """Begin the call of `case`; `collect` or `renew` must follow."""
         if self._process is None:
             self._start()
         assert self._link is not None
+        self.calls.append(case)
         # A child that died between two calls is told of by `collect`.
         with contextlib.suppress(ConnectionError):
             self._link.send_bytes(pickle.dumps(case))
@@ -58,7 +64,7 @@ class Worker:
         seconds = ANSWER_SECONDS if self._hangs < PATIENT_HANGS else IMPATIENT_SECONDS
         try:
             if self._link.poll(seconds):
-                return _unpacked(pickle.loads(self._link.recv_bytes()))
+                return _unpacked(_received(self._link))
         except (EOFError, ConnectionError):
             return Outcome(died=self._buried())
         self._hangs += 1
@@ -79,6 +85,7 @@ class Worker:
             self._process.join()
             self._link.close()
         self._process = self._link = None
+        self.calls.clear()
 
     def _start(self) -> None:
         self._link, theirs = _fork.Pipe()
@@ -94,6 +101,18 @@ class Worker:
         return f"crashed with {signal.Signals(-code).name}" if code < 0 else f"ended the process with status {code}"
 
 
+class HarnessError(Exception):
+    """The suite itself failed in the child; not a finding about the target."""
+
+
+def _received(link: Connection) -> Outcome:
+    answer = pickle.loads(link.recv_bytes())
+    if isinstance(answer, str):
+        raise HarnessError(answer)
+    assert isinstance(answer, Outcome)
+    return answer
+
+
 def _serve(link: Connection, other_end: Connection, target: Target) -> None:
     other_end.close()
     # A crash is a finding that names its case; the interpreter's own dump would only hide it.
@@ -105,7 +124,11 @@ def _serve(link: Connection, other_end: Connection, target: Target) -> None:
             case = pickle.loads(link.recv_bytes())
         except EOFError:
             return
-        link.send_bytes(pickle.dumps(_packed(observer.observe(case))))
+        try:
+            answer: Outcome | str = _packed(observer.observe(case))
+        except Exception:
+            answer = traceback.format_exc()
+        link.send_bytes(pickle.dumps(answer))
 
 
 def _packed(outcome: Outcome) -> Outcome:

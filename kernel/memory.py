@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 MARGIN_BYTES = 256
+_ALIGNMENT = 64
 # A signalling NaN in each float format: a stray read poisons what is computed from it.
 _PATTERN = {1: 0x5A, 2: 0x7FA5, 4: 0x7FA57FA5, 8: 0x7FF57FA57FA57FA5}
-_INTEGER = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+INTEGER = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,7 @@ class Margined:
     def empty(cls, shape: torch.Size, dtype: torch.dtype) -> Margined:
         """A tensor of this shape, every element the pattern; 64-byte aligned, as a Metal buffer is."""
         size = shape.numel()
-        itemsize = torch.empty(0, dtype=dtype).element_size()
-        margin = MARGIN_BYTES // itemsize
-        spare = 64 // itemsize
-        storage = torch.full((size + 2 * margin + spare,), _PATTERN[itemsize], dtype=_INTEGER[itemsize])
-        start = margin + (-storage.data_ptr() % 64) // itemsize
+        storage, start = between_margins(size, torch.empty(0, dtype=dtype).element_size())
         return cls(storage, storage[start : start + size].view(dtype).view(shape))
 
     @classmethod
@@ -64,6 +61,16 @@ class Margined:
         return Overwritten(name, len(where), int(where[0]) - start)
 
 
+def between_margins(length: int, itemsize: int) -> tuple[Tensor, int]:
+    """A storage of integers, all the pattern, and the index at which `length` of them start between two margins.
+
+    The start is 64-byte aligned, as a Metal buffer is.
+    """
+    margin, spare = MARGIN_BYTES // itemsize, _ALIGNMENT // itemsize
+    storage = torch.full((length + 2 * margin + spare,), _PATTERN[itemsize], dtype=INTEGER[itemsize])
+    return storage, margin + (-storage.data_ptr() % _ALIGNMENT) // itemsize
+
+
 def pattern(itemsize: int) -> int:
     """What fills the elements of this width that nobody has written."""
     return _PATTERN[itemsize]
@@ -71,7 +78,7 @@ def pattern(itemsize: int) -> int:
 
 def bits(t: Tensor) -> Tensor:
     """The same elements as integers of their width: copies and comparisons that keep NaN payloads."""
-    return t.view(_INTEGER[t.element_size()])
+    return t.view(INTEGER[t.element_size()])
 
 
 def is_pattern(t: Tensor) -> Tensor:

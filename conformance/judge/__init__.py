@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from conformance.case import Case
+import torch
+
 from conformance.finding import Finding, Judgement
 from conformance.judge.errors import answered, judge_guards, judge_intact, judge_violation, told
-from conformance.judge.expected import Expected, expect
+from conformance.judge.expected import FLOAT_DTYPES, Expected, expect
 from conformance.judge.pools import judge_pools
 from conformance.judge.rotation import judge_rotation
 from conformance.outcome import OUTPUTS, Outcome
 
-__all__ = ["Expected", "expect", "filing", "judge", "judge_guards"]
+__all__ = ["Expected", "answered", "expect", "filing", "judge", "judge_guards"]
 
 
 def judge(expected: Expected, outcome: Outcome, in_place: bool | None = None) -> Judgement:
@@ -20,43 +21,44 @@ def judge(expected: Expected, outcome: Outcome, in_place: bool | None = None) ->
         in_place: whether the target was seen to write pools in place; None when not known.
     """
     judgement = Judgement()
-    if expected.violation is not None and not outcome.died:
+    if expected.violation is not None:
         judge_violation(expected, outcome, judgement)
     elif expected.refusable and outcome.raised is not None:
         judgement.looked("CALL", 1)
         judge_intact(outcome, judgement)
     elif _returned(expected, outcome, judgement):
         _judge_returned(expected, outcome, in_place, judgement)
-    scope = filing(expected.case)
+    for name in outcome.disturbed:
+        judgement.found(Finding("MEM-EARLIER", f"the {name} that the call before returned has changed"))
+    scope = filing(expected)
     return judgement.filed_under(scope) if scope else judgement
 
 
-def filing(case: Case) -> str:
+def filing(expected: Expected) -> str:
     """The requirement under which all findings of a case are filed; empty for each its own."""
-    if case.fault and ("positions@" in case.fault or "slots@" in case.fault):
-        return "ROB-DTYPE"
-    if (not case.fault and case.head_dim % 2) or "@f64" in case.fault:
-        return "ROB-REFUSE"
+    case, call = expected.case, expected.call
     if case.situation:
         return "ERR-CURE"
-    if case.fault:
+    if expected.violation is not None:
         return ""
-    if case.num_tokens == 0:
-        return "ROB-EMPTY"
-    if case.layout != "dense":
-        return "ROB-LAYOUT"
-    if case.memory == "sparse":
-        return "ROB-LARGE"
-    by_slots = {"past": "ROB-SLOT", "duplicate": "ROB-DUP"}
-    by_positions = {"negative": "ROB-POSITION"}
-    return by_slots.get(case.slots.partition(":")[0], by_positions.get(case.positions.partition(":")[0], ""))
+    filings = {
+        "ROB-DTYPE": {call.positions.dtype, call.slots.dtype} != {torch.int32},
+        "ROB-REFUSE": call.head_dim % 2 == 1 or call.q.dtype not in FLOAT_DTYPES,
+        "ROB-EMPTY": not len(call.q),
+        "ROB-LAYOUT": case.layout != "dense",
+        "ROB-LARGE": case.memory == "sparse",
+        "ROB-SLOT": bool((expected.slots >= len(call.k_pool)).any()),
+        "ROB-DUP": any(len(tokens) > 1 for tokens in expected.writers.values()),
+        "ROB-POSITION": bool((expected.positions < 0).any()),
+    }
+    return next((id for id, applies in filings.items() if applies), "")
 
 
 def _returned(expected: Expected, outcome: Outcome, judgement: Judgement) -> bool:
     """Whether four arrays of the right shape and dtype came back."""
     flush = expected.case.memory.startswith("page")
     judgement.looked("CALL", 1)
-    if flush:
+    if flush and (outcome.died or outcome.outputs is not None):
         judgement.looked("MEM-READ", sum(tensor.numel() for _, tensor in expected.call.tensors()))
     if outcome.died and flush:
         edge = expected.case.memory.replace("page-", "")
@@ -66,7 +68,7 @@ def _returned(expected: Expected, outcome: Outcome, judgement: Judgement) -> boo
     if outcome.outputs is None or outcome.pools is None:
         judgement.found(Finding("CALL", "the call keeps the contract but did not return its arrays", answered(outcome)))
         return False
-    if expected.refusable and expected.case.head_dim % 2:
+    if expected.call.head_dim % 2:
         judgement.found(Finding("CALL", "an odd head_dim was accepted"))
         return False
     return _shapes_match(expected, outcome, judgement)
@@ -92,7 +94,7 @@ def _shapes_match(expected: Expected, outcome: Outcome, judgement: Judgement) ->
 
 def _judge_returned(expected: Expected, outcome: Outcome, in_place: bool | None, judgement: Judgement) -> None:
     assert outcome.outputs is not None
-    if expected.call.q.dtype.itemsize < 8:
+    if expected.call.q.dtype in FLOAT_DTYPES:
         judge_rotation(expected, outcome.outputs, judgement)
         judge_pools(expected, outcome, in_place, judgement)
     else:
@@ -106,8 +108,6 @@ def _judge_memory(expected: Expected, outcome: Outcome, judgement: Judgement) ->
     for pair in outcome.aliases:
         judgement.found(Finding("MEM-ALIAS", f"{pair} share memory"))
     judgement.looked("MEM-EARLIER", 2)
-    for name in outcome.disturbed:
-        judgement.found(Finding("MEM-EARLIER", f"the {name} that the call before returned has changed"))
     judgement.looked("MEM-MARGIN", len(dict(expected.call.tensors())))
     for change in outcome.changes:
         if change.where == "outside":

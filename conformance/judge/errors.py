@@ -12,6 +12,8 @@ from conformance.judge.expected import Expected, error_texts
 from conformance.outcome import Outcome
 from conformance.placement import Change
 
+_LONGEST_TEXT = 300
+
 
 def judge_violation(expected: Expected, outcome: Outcome, judgement: Judgement) -> None:
     """The documented ValueError, its text, its order, and nothing changed."""
@@ -69,7 +71,8 @@ def _is_text_of(number: int, text: str) -> bool:
 def answered(outcome: Outcome) -> str:
     """What the call did, in words."""
     if outcome.raised is not None:
-        return f"got {outcome.raised.type}: {outcome.raised.text}"
+        text = " ".join(outcome.raised.text.split())
+        return f"got {outcome.raised.type}: {text[:_LONGEST_TEXT]}{'...' if len(text) > _LONGEST_TEXT else ''}"
     if outcome.died:
         return f"the call {outcome.died}"
     return f"got {outcome.malformed}" if outcome.malformed else "the call returned without an error"

@@ -31,6 +31,8 @@ def _judge_bound(expected: Expected, name: str, out: Tensor, bound: Bound, judge
     if bool(expected.skipped.any()):
         judgement.looked("SLOT-ROT", int(specified[expected.skipped].sum()), worst_finite(scores[expected.skipped]))
     wrong = scores > 1
+    if expected.accuracy is reference.FAST:
+        wrong = wrong & ~_warn_of_overflow(base, name, out, bound, wrong, judgement)
     if not bool(wrong.any()):
         return
     x = getattr(expected.call, name)
@@ -44,6 +46,17 @@ def _judge_bound(expected: Expected, name: str, out: Tensor, bound: Bound, judge
             _likeness(rotation, bound, wrong, expected.accuracy),
         )
     )
+
+
+def _warn_of_overflow(
+    requirement: str, name: str, out: Tensor, bound: Bound, wrong: Tensor, judgement: Judgement
+) -> Tensor:
+    """Where a result may overflow the output type: fast math assumes that none does, so it is a warning there."""
+    void = bound.exact.abs() + bound.error >= torch.finfo(out.dtype).max
+    if bool((wrong & void).any()):
+        what = f"{name}_rot past the largest finite value is not an infinity"
+        judgement.found(Finding(requirement, what, extent=extent(wrong & void), severity=WARNING))
+    return void
 
 
 def _only_where_skipped(expected: Expected, bound: Bound, wrong: Tensor) -> bool:
@@ -63,12 +76,12 @@ def _likeness(rotation: Rotation, bound: Bound, wrong: Tensor, accuracy: Accurac
 
 
 def _other_class(rotation: Rotation, accuracy: Accuracy) -> str:
-    """The next class that this rotation conforms to: a kernel of another recipe, not a wrong one."""
+    """The next class whose bound holds this rotation: a kernel of another recipe, or an error too small for it."""
     classes = list(reference.ACCURACY_CLASSES.values())
     for looser in classes[classes.index(accuracy) + 1 :]:
         bound = reference.error_bound(rotation.x, rotation.positions, rotation.rope_base, looser)
         if bool((reference.score(rotation.out, bound) <= 1).all()):
-            return f"a kernel of the class {looser.name}; --accuracy {looser.name} judges by that"
+            return f"no known mistake; all of it is within the bound of the class {looser.name}"
     return ""
 
 

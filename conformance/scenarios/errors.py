@@ -132,7 +132,7 @@ def dtypes(_: Profile) -> Iterator[Case]:
     """Every float array in every dtype but the call's, for calls of every dtype."""
     for own in ("f16", "bf16", "f32"):
         others = tuple(other for other in ("f16", "bf16", "f32") if other != own)
-        for cause in _dtype_causes(others):
+        for cause in _dtype_causes((*others, "f64", "i32")):
             yield BASE.but(dtype=own, fault=fault(cause))
 
 
@@ -182,5 +182,7 @@ def refusals(_: Profile) -> Iterator[Case]:
 
 def index_dtypes(_: Profile) -> Iterator[Case]:
     """positions and slots of other integer types, one and both."""
-    for broken in ("positions@i64", "slots@i64", "positions@i64+slots@i64", "positions@f32", "slots@f32"):
-        yield BASE.but(positions="rise:1", fault=broken)
+    for dtype in ("i64", "u32", "i16", "f32"):
+        for broken in (f"positions@{dtype}", f"slots@{dtype}", f"positions@{dtype}+slots@{dtype}"):
+            # No negative slot: unsigned integers have none.
+            yield BASE.but(positions="rise:1", slots="permuted", fault=broken)

@@ -10,8 +10,8 @@ from conformance.profile import Profile
 
 HEADS = ((4, 4), (4, 2), (4, 1))
 PER_TOKEN = ("q", "k", "v")
-KINDS_3D = ("offset", "step", "transposed", "sliced", "broadcast", "odd-stride")
-KINDS_1D = ("offset", "step", "broadcast", "odd-stride")
+KINDS_3D = ("offset", "step", "transposed", "sliced", "broadcast")
+KINDS_1D = ("offset", "step", "broadcast")
 
 
 def operands(profile: Profile) -> Iterator[Case]:
@@ -30,17 +30,23 @@ def operands(profile: Profile) -> Iterator[Case]:
 
 
 def length_one_axes(_: Profile) -> Iterator[Case]:
-    """Axes of length 1 with a stride of their own, which still count as dense."""
-    for tokens, kv in ((1, 1), (3, 1), (1, 2)):
-        case = Case(num_tokens=tokens, num_qo_heads=max(kv, 2), num_kv_heads=kv, head_dim=8)
-        yield case.but(layout="q:odd-stride,k:odd-stride,v:odd-stride")
-        yield case.but(layout="k_pool:odd-stride,v_pool:odd-stride", pool_size=1 if tokens == 1 else 8)
+    """Each operand with axes of length 1 whose stride is odd, which still count as dense."""
+    for dtype, kind in itertools.product(("bf16", "f32"), ("odd-stride", "step")):
+        one_token = Case(dtype, num_tokens=1, num_qo_heads=4, num_kv_heads=2, head_dim=8)
+        for name in (*PER_TOKEN, "positions", "slots"):
+            yield one_token.but(layout=f"{name}:{kind}")
+        one_head = Case(dtype, num_tokens=3, num_qo_heads=1, num_kv_heads=1, head_dim=8)
+        for name in (*PER_TOKEN, "k_pool", "v_pool"):
+            yield one_head.but(layout=f"{name}:{kind}")
+        for name in ("k_pool", "v_pool"):
+            yield one_token.but(layout=f"{name}:{kind}", pool_size=1)
 
 
 def together(profile: Profile) -> Iterator[Case]:
-    """q, k and v sliced from one fused projection, transposed together, pools as slices of a larger cache."""
+    """q, k and v cut from one fused projection, transposed together, pools as slices of a larger cache."""
     for (q, kv), dtype, seed in itertools.product(HEADS, ("f16", "bf16"), range(profile.seeds)):
         case = Case(dtype, num_tokens=5, num_qo_heads=q, num_kv_heads=kv, head_dim=32, pool_size=9, seed=seed)
+        yield case.but(layout="qkv:fused")
         yield case.but(layout="q:sliced,k:sliced,v:sliced")
         yield case.but(layout="q:transposed,k:transposed,v:transposed,positions:step,slots:step")
         yield case.but(layout="k_pool:sliced,v_pool:sliced")

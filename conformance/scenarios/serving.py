@@ -48,11 +48,12 @@ def _listed(numbers: list[int]) -> str:
 
 def batches(profile: Profile) -> Iterator[Case]:
     """Each model: decode of mixed lengths, chunked prefill, prefix reuse, padded batch, rejected drafts."""
-    prefill = 32 if profile.name != "nightly" else 512
-    for model, dtype in itertools.product(MODELS, ("bf16", "f16")):
+    for model, dtype in itertools.product(MODELS, ("bf16", "f16", "f32")):
         decode = _case(model, dtype=dtype, num_tokens=8, pool_size=300, positions="decode:32768")
         yield decode
-        chunk = decode.but(num_tokens=prefill, pool_size=prefill + 8, positions="rise:2048")
+        chunk = decode.but(
+            num_tokens=profile.prefill_tokens, pool_size=profile.prefill_tokens + 8, positions="rise:2048"
+        )
         yield chunk.but(slots="identity")
         # The prefix lies in the cache already: positions start past it, its rows are not written.
         yield chunk.but(num_tokens=16, positions="rise:8000", slots="last")

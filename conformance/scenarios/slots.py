@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from conformance.case import DTYPES, Case
-from conformance.draw import INT32_MIN
+from conformance.draw import INT32_MAX, INT32_MIN
 from conformance.profile import Profile
 
 HEADS = ((4, 4), (4, 2), (6, 1))
@@ -60,6 +60,8 @@ def past(_: Profile) -> Iterator[Case]:
     """A slot at pool_size and one above it."""
     for dtype, seed in itertools.product(DTYPES, range(2)):
         yield Case(dtype, num_tokens=3, head_dim=16, slots="past", pool_size=5, seed=seed)
+    for far in (1000, INT32_MAX):
+        yield Case(num_tokens=3, head_dim=16, slots=f"list:0/{far}/-1", pool_size=5)
 
 
 def huge(_: Profile) -> Iterator[Case]:

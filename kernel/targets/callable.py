@@ -63,17 +63,20 @@ class CallableTarget:
 def _import(place: str, name: str) -> ModuleType:
     try:
         if not place.endswith(".py"):
+            # As `python -m` does; the pytest command does not.
+            sys.path.insert(0, str(Path.cwd()))
             return importlib.import_module(place)
         path = Path(place).resolve()
         if not path.is_file():
             raise TargetError(f"no file {place}: a target by file is path/to/file.py:function")
-        spec = importlib.util.spec_from_file_location(path.stem, path)
+        # A name of its own: the file may be called as a package that it imports.
+        spec = importlib.util.spec_from_file_location(f"conformance_target_{path.stem}", path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        # A file may import its neighbours, as a script does.
-        sys.path.insert(0, str(path.parent))
-        sys.modules.setdefault(path.stem, module)
+        # A file may import its neighbours, as a script does, where no installed package has their name.
+        sys.path.append(str(path.parent))
+        sys.modules[spec.name] = module
         spec.loader.exec_module(module)
         return module
     except TargetError:

@@ -29,7 +29,8 @@ def test_an_error_has_the_text_and_the_guard_of_its_rule(number: int) -> None:
     error, rule = documented_errors()[number], RULES[number - 1]
     shown = re.sub(r"\{.*?\}", "torch.Size([2, 4, 64])", rule.text)
     assert re.fullmatch(error.pattern, shown)
-    assert not re.fullmatch(error.pattern, shown + "!") or "(.+)" in error.pattern
+    others = [re.sub(r"\{.*?\}", "torch.Size([2, 4, 64])", other.text) for other in RULES if other is not rule]
+    assert not any(re.fullmatch(error.pattern, text) for text in others)
     assert getattr(reference.arguments, error.guard) is rule.guard
     assert all(text for text in (error.trigger, error.common, error.cure))
 
@@ -45,7 +46,7 @@ def test_a_situation_raises_its_error_and_its_cure_raises_none(name: str) -> Non
     [number] = [e.number for e in documented_errors().values() if name in e.situations]
     violation = expect(case, FLOAT32_ANGLE).violation
     assert violation is not None
-    assert violation.number == number == SITUATIONS[name].number
+    assert violation.number == number
     cured = case.but(situation=f"{name}/cured")
     assert expect(cured, FLOAT32_ANGLE).violation is None
     assert logical_call(cured).q.numel()
