@@ -138,8 +138,8 @@ def looks_like(rotation: Rotation, bound: Bound, wrong: Tensor) -> str:
 def _sample(wrong: Tensor) -> Tensor:
     """The first tokens, in order, of those that are wrong and of those that are not; the very first among them."""
     hit = wrong.flatten(1).any(dim=1)
-    some = [torch.zeros(1, dtype=torch.int64), hit.nonzero().flatten()[:_MAX_TOKENS]]
-    return torch.cat((*some, (~hit).nonzero().flatten()[:_MAX_TOKENS])).unique()
+    chosen = {0, *hit.nonzero().flatten()[:_MAX_TOKENS].tolist(), *(~hit).nonzero().flatten()[:_MAX_TOKENS].tolist()}
+    return torch.tensor(sorted(chosen))
 
 
 def _truncated(out: Tensor, bound: Bound, wrong: Tensor) -> bool:

@@ -47,11 +47,11 @@ def _raises_for_one_token(*arrays: Tensor, **arguments: Any) -> tuple[Tensor, ..
 
 
 def _one_pool_buffer() -> Kernel:
-    buffers: dict[tuple[int, ...], Tensor] = {}
+    buffers: dict[tuple[object, ...], Tensor] = {}
 
     def kernel(*arrays: Tensor, **arguments: Any) -> tuple[Tensor, ...]:
         q, k, k_pool, v_pool = RIGHT["float32_angle_fresh"](*arrays, **arguments)
-        kept = buffers.setdefault(tuple(k_pool.shape), torch.empty_like(k_pool))
+        kept = buffers.setdefault((k_pool.dtype, *k_pool.shape), torch.empty_like(k_pool))
         return q, k, kept.copy_(k_pool), v_pool
 
     return kernel
