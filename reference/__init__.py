@@ -10,7 +10,7 @@ from reference.arguments import RULES, ArgumentError, Rule, Violation, check_arg
 from reference.bounds import Bound, TurnBound, element_bound, error_bound, turn_bound
 from reference.compare import allowed_interval, plain_error_bound, score
 from reference.floats import FORMATS, FloatFormat, format_of, round_once
-from reference.pool import bits, candidates, untouched_rows, write_rows
+from reference.pool import bits, candidates, write_rows
 from reference.rotation import rotate
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
     "round_once",
     "score",
     "turn_bound",
-    "untouched_rows",
     "write_rows",
 ]
 

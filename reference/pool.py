@@ -36,13 +36,6 @@ def write_rows(pool: Tensor, slots: Tensor, rows: Tensor) -> Tensor:
     return result.view(pool.dtype)
 
 
-def untouched_rows(slots: Tensor, pool_size: int) -> Tensor:
-    """bool [pool_size]: the rows that no slot names and that must keep their bits."""
-    untouched = torch.ones(pool_size, dtype=torch.bool)
-    untouched[slots[(slots >= 0) & (slots < pool_size)].to(torch.int64)] = False
-    return untouched
-
-
 def candidates(slots: Tensor) -> dict[int, list[int]]:
     """For each row named by a slot, the tokens that write it; any of them may win."""
     tokens: dict[int, list[int]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reference import bits, candidates, untouched_rows, write_rows
+from reference import bits, candidates, write_rows
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 INTEGER = {torch.float16: torch.int16, torch.bfloat16: torch.int16, torch.float32: torch.int32}
@@ -56,17 +56,11 @@ def test_the_last_of_several_tokens_wins_and_all_are_candidates() -> None:
     assert candidates(slots) == {2: [0, 2, 4], 0: [1, 5]}
 
 
-def test_untouched_rows() -> None:
-    slots = torch.tensor([3, -1, 0, -5, 3, 9], dtype=torch.int32)
-    assert untouched_rows(slots, 5).tolist() == [False, True, True, False, True]
-
-
 @pytest.mark.parametrize("slots", [torch.tensor([], dtype=torch.int32), torch.tensor([-1, -2], dtype=torch.int32)])
 def test_no_write(slots: torch.Tensor) -> None:
     pool = patterned(torch.float16, 3, 0)
     new = write_rows(pool, slots, patterned(torch.float16, 2, 1)[: len(slots)])
     assert torch.equal(bits(new), bits(pool))
-    assert untouched_rows(slots, 3).all()
 
 
 def test_refusals() -> None:
