@@ -55,8 +55,12 @@ _RANGES = {"f16": _Range(-24, -14, 15), "bf16": _Range(-133, -126, 127), "f32": 
 
 
 def words(case: Case, name: str, count: int) -> Words:
-    """`count` raw words of the stream that this case's seed and `name` select (Philox, fixed by its paper)."""
-    return np.random.Philox(key=[case.seed, zlib.crc32(name.encode())]).random_raw(count)
+    """`count` raw words of the stream of this case and `name` (Philox, fixed by its paper).
+
+    Cases that differ in plan, layout, memory, fault, situation or token draw alike, so that they can be compared.
+    """
+    drawn = case.but(plan="", layout="dense", memory="margins", fault="", situation="", token=-1)
+    return np.random.Philox(key=[case.seed, zlib.crc32(f"{name} of {drawn}".encode())]).random_raw(count)
 
 
 def _unit(raw: Words) -> Floats:
@@ -186,8 +190,21 @@ _SLOTS: dict[str, Callable[[Case, Words], npt.NDArray[np.int64]]] = {
 
 
 def raw_bits(case: Case, name: str, shape: tuple[int, ...]) -> Tensor:
-    """Arbitrary bits of the case's dtype: NaN payloads, signed zeros and subnormals among them."""
-    return _from_bits(_bits(case, name, int(np.prod(shape))), case.dtype).reshape(shape)
+    """Arbitrary bits of the case's dtype, one in eight a special value: zeros, infinities and NaNs of either sign,
+    the smallest subnormal, the smallest normal, the largest finite value, one."""
+    count = int(np.prod(shape))
+    drawn = _bits(case, name, count)
+    kind = words(case, f"{name} kind", -(-count // 8)).astype("<u8").view(np.uint8)[:count]
+    special = _specials(drawn.dtype, case.dtype)[(kind >> 3) % 14]
+    return _from_bits(np.where(kind % 8 == 0, special, drawn), case.dtype).reshape(shape)
+
+
+def _specials(unsigned: np.dtype[Any], dtype: str) -> npt.NDArray[Any]:
+    exponent, quiet = _EXPONENT[dtype], _QUIET[dtype]
+    one = (exponent >> 1) & ~(exponent & -exponent) & exponent
+    positive = [0, 1, exponent & -exponent, one, exponent - 1, exponent, exponent | quiet]
+    sign = 1 << (8 * unsigned.itemsize - 1)
+    return np.array([*positive, *(bits | sign for bits in positive)], dtype=unsigned)
 
 
 _EXPONENT = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000}

@@ -46,6 +46,11 @@ class Check:
             self.worst = worst if self.worst is None else max(self.worst, worst)
 
 
+def _keeps_its_own(finding: Finding) -> bool:
+    # A stray write is no matter of taste, whatever the layout or the position that provoked it.
+    return finding.severity == WARNING or finding.requirement.startswith("MEM-")
+
+
 @dataclass
 class Judgement:
     """All that one case, or one relation between cases, had to say."""
@@ -66,8 +71,8 @@ class Judgement:
         return any(finding.severity == FAILURE for finding in self.findings)
 
     def filed_under(self, requirement: str) -> Judgement:
-        """The same, every failure and count under one requirement; a warning keeps its own."""
-        filed = Judgement([f if f.severity == WARNING else replace(f, requirement=requirement) for f in self.findings])
+        """The same, failures and counts under one requirement; warnings and memory faults keep their own."""
+        filed = Judgement([f if _keeps_its_own(f) else replace(f, requirement=requirement) for f in self.findings])
         for check in self.checks.values():
             filed.looked(requirement, check.elements, check.worst)
         return filed

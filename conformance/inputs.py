@@ -15,8 +15,8 @@ from conformance.placement import Placed
 from kernel import Call
 from kernel.memory import bits
 
-# `qkv:fused`: q, k and v are slices of one array, as a fused projection leaves them.
-FUSED = "qkv"
+# Layouts of several arrays: q, k and v are slices, by heads, of one projection; the pools are halves of one cache.
+TOGETHER = {"qkv": (("q", "k", "v"), 1), "pools": (("k_pool", "v_pool"), 0)}
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _layouts(case: Case) -> dict[str, str]:
     if case.layout == "dense":
         return {}
     layouts = dict(item.partition(":")[::2] for item in case.layout.split(","))
-    if unknown := set(layouts) - {*fault.TENSORS, FUSED}:
+    if unknown := set(layouts) - {*fault.TENSORS, *TOGETHER}:
         raise CaseError(f"no array {', '.join(sorted(unknown))}; a layout is written q:transposed,k:step")
     return layouts
 
@@ -97,8 +97,8 @@ def build(case: Case) -> Inputs:
         name: placement.place(tensor, layouts.get(name, "dense"), _memory(case, name))
         for name, tensor in call.tensors()
     }
-    if layouts.get(FUSED):
-        placed |= placement.place_fused({name: placed[name].tensor for name in ("q", "k", "v")})
+    for names, dim in (TOGETHER[group] for group in layouts if group in TOGETHER):
+        placed |= placement.place_together({name: placed[name].tensor for name in names}, dim)
     tensors = {name: p.tensor for name, p in placed.items()}
     return Inputs(call.but(**tensors), placed)
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from conformance.case import Case
-from conformance.inputs import build
+from conformance.inputs import Inputs, build
 from conformance.placement import Change, Placed
 from kernel.memory import bits
 from kernel.targets import Answer, Target
 
+_REMEMBERED = 3
 OUTPUTS = ("q_rot", "k_rot", "k_pool_new", "v_pool_new")
 
 
@@ -57,7 +59,7 @@ class Outcome:
     aliases: tuple[str, ...] = ()
     """Pairs of arrays that share memory, q_rot or k_rot one of them."""
     disturbed: tuple[str, ...] = ()
-    """Outputs of the call before that this call changed."""
+    """Outputs of the last calls that this call changed."""
 
 
 class Observer:
@@ -65,12 +67,15 @@ class Observer:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._earlier: list[tuple[str, Tensor, Tensor]] = []
-        """Name, array and copy of what the call before returned."""
+        self._earlier: deque[list[tuple[str, Tensor, Tensor]]] = deque(maxlen=_REMEMBERED)
+        """Name, array and copy of what the last calls returned."""
+        self._kept: dict[str, Placed] = {}
+        """What the last call was given, by name."""
 
     def observe(self, case: Case) -> Outcome:
         """Make the call of `case`. What the target raises is in the Outcome; other errors are the suite's own."""
-        inputs = build(case)
+        inputs = self._in_kept_memory(build(case)) if case.memory == "kept" else build(case)
+        self._kept = inputs.placed
         before = {name: placed.snapshot() for name, placed in inputs.placed.items()}
         answer, raised = None, None
         try:
@@ -78,7 +83,7 @@ class Observer:
         except Exception as error:
             raised = Raised(type(error).__name__, isinstance(error, ValueError), _text(error))
         changes = [c for name, placed in inputs.placed.items() for c in placed.changes(name, before[name])]
-        disturbed, self._earlier = self._disturbed(), []
+        disturbed = self._disturbed()
         if answer is None:
             return Outcome(raised=raised, changes=tuple(changes), disturbed=disturbed)
         changes += [Change(o.buffer, "outside", o.count, o.first) for o in answer.overwritten]
@@ -90,11 +95,28 @@ class Observer:
         pools = {n: _pool_after(inputs.placed[n], before[n], returned[f"{n}_new"]) for n in ("k_pool", "v_pool")}
         aliases = _aliases(returned, {name: placed.tensor for name, placed in inputs.placed.items()})
         kept = [*OUTPUTS[:2], *(f"{name}_new" for name, pool in pools.items() if not pool.in_place)]
-        self._earlier = [(name, returned[name], returned[name].contiguous().clone()) for name in kept]
+        self._earlier.append([(name, returned[name], returned[name].contiguous().clone()) for name in kept])
         return Outcome(outputs, pools, changes=tuple(changes), aliases=aliases, disturbed=disturbed)
 
+    def _in_kept_memory(self, inputs: Inputs) -> Inputs:
+        """The same call with the arrays of the last one refilled, wherever shape and dtype allow."""
+        placed = dict(inputs.placed)
+        for name, new in inputs.placed.items():
+            old = self._kept.get(name)
+            if old and old.tensor.shape == new.tensor.shape and old.tensor.dtype == new.tensor.dtype:
+                bits(old.tensor).copy_(bits(new.tensor))
+                placed[name] = old
+        return Inputs(inputs.call.but(**{name: p.tensor for name, p in placed.items()}), placed)
+
     def _disturbed(self) -> tuple[str, ...]:
-        return tuple(name for name, array, copy in self._earlier if not torch.equal(bits(array), bits(copy)))
+        """Earlier outputs that have changed; each is told once."""
+        found = []
+        for outputs in self._earlier:
+            for name, array, copy in outputs:
+                if not torch.equal(bits(array), bits(copy)):
+                    found.append(name)
+                    bits(copy).copy_(bits(array))
+        return tuple(found)
 
 
 def _text(error: Exception) -> str:

@@ -21,7 +21,7 @@ from kernel.memory import INTEGER, between_margins, bits, pattern
 
 PROT_NONE = 0
 LAYOUTS = ("dense", "offset", "step", "transposed", "sliced", "broadcast", "odd-stride")
-MEMORIES = ("margins", "page-end", "page-start", "sparse")
+MEMORIES = ("margins", "page-end", "page-start", "sparse", "kept")
 _MAP_NORESERVE = 0x4000
 
 
@@ -45,6 +45,8 @@ class Placed:
     storage: Tensor
     start: int
     """Index in `storage` of the tensor's first element."""
+    neighbours: tuple[Tensor, ...] = ()
+    """Other arrays of the same call in this storage, which tell of their own changes."""
 
     def snapshot(self) -> Tensor:
         """What `changes` and `changed_rows` compare with."""
@@ -63,6 +65,9 @@ class Placed:
         inside = torch.zeros_like(changed)
         inside.as_strided(self.tensor.shape, self.tensor.stride(), self.start).fill_(True)
         found = []
+        for neighbour in self.neighbours:
+            start = (neighbour.data_ptr() - self.storage.data_ptr()) // self.storage.element_size()
+            changed.as_strided(neighbour.shape, neighbour.stride(), start).fill_(False)
         for where, mask in (("inside", changed & inside), ("outside", changed & ~inside)):
             at = mask.nonzero()
             if len(at):
@@ -137,15 +142,20 @@ def place(logical: Tensor, layout: str = "dense", memory: str = "margins") -> Pl
     return Placed(view, storage, first)
 
 
-def place_fused(arrays: dict[str, Tensor]) -> dict[str, Placed]:
-    """Arrays [num_tokens, num_heads, head_dim] as slices, by heads, of one array between margins."""
-    whole = place(torch.cat([bits(t) for t in arrays.values()], dim=1))
-    placed, head = {}, 0
-    for name, array in arrays.items():
-        view = whole.tensor[:, head : head + array.shape[1]].view(array.dtype)
-        placed[name] = Placed(view, whole.storage, whole.start + head * array.shape[2])
-        head += array.shape[1]
-    return placed
+def place_together(arrays: dict[str, Tensor], dim: int) -> dict[str, Placed]:
+    """Arrays as slices, along `dim`, of one array between margins."""
+    whole = place(torch.cat([bits(t) for t in arrays.values()], dim=dim))
+    views = torch.split(whole.tensor, [t.shape[dim] for t in arrays.values()], dim=dim)
+    tensors = {name: view.view(arrays[name].dtype) for name, view in zip(arrays, views, strict=True)}
+    return {
+        name: Placed(
+            tensor,
+            whole.storage,
+            (tensor.data_ptr() - whole.storage.data_ptr()) // tensor.element_size(),
+            tuple(other for other in tensors.values() if other is not tensor),
+        )
+        for name, tensor in tensors.items()
+    }
 
 
 def _dense_strides(shape: tuple[int, ...]) -> list[int]:
@@ -181,7 +191,7 @@ def _strides(logical: Tensor, layout: str) -> tuple[int, list[int]]:
 
 def _storage(length: int, itemsize: int, memory: str) -> tuple[Tensor, int]:
     """A storage filled with the pattern, and where `length` elements may start in it."""
-    if memory == "margins":
+    if memory in ("margins", "kept"):
         return between_margins(length, itemsize)
     if memory not in MEMORIES:
         raise CaseError(f"no memory {memory!r}; there are {', '.join(MEMORIES)}")

@@ -18,6 +18,18 @@ def test_shapes(suite: Suite, case: Case) -> None:
 
 
 @pytest.mark.requirement(*ROTATION)
+@pytest.mark.cases(scenario=rotation.sizes)
+def test_sizes(suite: Suite, case: Case) -> None:
+    suite.check(case)
+
+
+@pytest.mark.requirement(*ROTATION)
+@pytest.mark.cases(scenario=rotation.long_contexts)
+def test_long_contexts(suite: Suite, case: Case) -> None:
+    suite.check(case)
+
+
+@pytest.mark.requirement(*ROTATION)
 @pytest.mark.cases(scenario=rotation.positions)
 def test_positions(suite: Suite, case: Case) -> None:
     suite.check(case)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-MARGIN_BYTES = 256
+MARGIN_BYTES = 1024
 _ALIGNMENT = 64
 # A signalling NaN in each float format: a stray read poisons what is computed from it.
 _PATTERN = {1: 0x5A, 2: 0x7FA5, 4: 0x7FA57FA5, 8: 0x7FF57FA57FA57FA5}

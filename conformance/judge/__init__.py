@@ -29,17 +29,25 @@ def judge(expected: Expected, outcome: Outcome, in_place: bool | None = None) ->
     elif _returned(expected, outcome, judgement):
         _judge_returned(expected, outcome, in_place, judgement)
     for name in outcome.disturbed:
-        judgement.found(Finding("MEM-EARLIER", f"the {name} that the call before returned has changed"))
+        judgement.found(Finding("MEM-EARLIER", f"a {name} that an earlier call returned has changed"))
+    if expected.case.situation:
+        _judge_cure(expected, judgement)
     scope = filing(expected)
     return judgement.filed_under(scope) if scope else judgement
+
+
+def _judge_cure(expected: Expected, judgement: Judgement) -> None:
+    if expected.violation is None:
+        judgement.looked("ERR-CURE", 1)
+        if judgement.failed:
+            first = judgement.findings[0]
+            judgement.found(Finding("ERR-CURE", f"the cured call is not right: {first.what}", first.where))
 
 
 def filing(expected: Expected) -> str:
     """The requirement under which all findings of a case are filed; empty for each its own."""
     case, call = expected.case, expected.call
-    if case.situation:
-        return "ERR-CURE"
-    if expected.violation is not None:
+    if expected.violation is not None or case.situation:
         return ""
     filings = {
         "ROB-DTYPE": {call.positions.dtype, call.slots.dtype} != {torch.int32},
@@ -111,7 +119,8 @@ def _judge_memory(expected: Expected, outcome: Outcome, judgement: Judgement) ->
     judgement.looked("MEM-MARGIN", len(dict(expected.call.tensors())))
     for change in outcome.changes:
         if change.where == "outside":
+            past = bool((expected.slots >= len(expected.call.k_pool)).any())
             what = f"written outside {change.buffer}"
-            judgement.found(Finding("MEM-MARGIN", what, told(change)))
+            judgement.found(Finding("ROB-SLOT" if past else "MEM-MARGIN", what, told(change)))
         elif not change.buffer.endswith("_pool"):
             judgement.found(Finding("MEM-INPUT", f"{change.buffer} changed", told(change)))

@@ -115,7 +115,8 @@ def _judge_rest(expected: Expected, pool: _Pool, judgement: Judgement) -> None:
     culprit = next((t for t in range(len(pool.rows_in)) if torch.equal(got, bits(pool.rows_in)[t])), None)
     requirement = "SLOT-SKIP" if culprit in skipped else "SLOT-REST"
     changed = (got != bits(pool.given[row])).nonzero()
-    head, element = (int(i) for i in changed[0])
+    # None differs when a stray write fell on the copy taken before the call.
+    head, element = (int(i) for i in changed[0]) if len(changed) else (0, 0)
     holds = (
         f"; it holds {pool.source} of token {culprit}, slot {int(expected.slots[culprit])}"
         if culprit is not None

@@ -60,13 +60,15 @@ def _warn_of_overflow(
 
 
 def _only_where_skipped(expected: Expected, bound: Bound, wrong: Tensor) -> bool:
-    """Whether the tokens that write no row are wrong, where others, judged in the same elements, are right.
+    """Whether the tokens that write no row are wrong, all of them, and those that write one are right.
 
-    A token at position 0 tells little: a kernel that does not rotate at all is right there.
+    A token tells only where its elements are judged more finely than zero; one at position 0 tells little: a kernel
+    that does not rotate at all is right there.
     """
-    kept = ~expected.skipped & (expected.positions != 0)
-    telling = (bound.exact.abs() > bound.error)[kept] & wrong.any(dim=0)
-    return not bool(wrong[~expected.skipped].any()) and bool(telling.any())
+    telling = (bound.exact.abs() > bound.error) & (expected.positions != 0)[:, None, None] & wrong.any(dim=0)
+    telling, hit = telling.flatten(1).any(dim=1), wrong.flatten(1).any(dim=1)
+    skipped = expected.skipped
+    return bool((telling & ~skipped).any()) and not bool(hit[~skipped].any()) and bool(hit[skipped & telling].all())
 
 
 def _likeness(rotation: Rotation, bound: Bound, wrong: Tensor, accuracy: Accuracy) -> str:

@@ -16,7 +16,7 @@ PLANS = ("split", "rect")
 def heads_per_thread(case: Case) -> list[int]:
     """1, divisors and non-divisors of the head counts, and one past them."""
     q, kv = case.num_qo_heads, case.num_kv_heads
-    return sorted({1, 2, 3, max(1, kv), max(1, q), q + 1})
+    return sorted({1, 2, 3, kv, q, q + 1, max(1, q - 1), max(1, 2 * q // 3)})
 
 
 def under_plans(case: Case, launch: str) -> Iterator[Case]:

@@ -47,6 +47,7 @@ def together(profile: Profile) -> Iterator[Case]:
     for (q, kv), dtype, seed in itertools.product(HEADS, ("f16", "bf16"), range(profile.seeds)):
         case = Case(dtype, num_tokens=5, num_qo_heads=q, num_kv_heads=kv, head_dim=32, pool_size=9, seed=seed)
         yield case.but(layout="qkv:fused")
+        yield case.but(layout="pools:stacked")
         yield case.but(layout="q:sliced,k:sliced,v:sliced")
         yield case.but(layout="q:transposed,k:transposed,v:transposed,positions:step,slots:step")
         yield case.but(layout="k_pool:sliced,v_pool:sliced")

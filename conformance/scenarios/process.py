@@ -27,6 +27,10 @@ def sequences(_: Profile) -> Iterator[tuple[Case, ...]]:
     yield tuple(case.but(seed=seed) for seed in range(4))
     yield tuple(case.but(pool_size=size, slots="last") for size in (8, 64, 4, 3))
     yield (case, case.but(fault="k:3x3x16"), case)
+    # Decoding: the same arrays, refilled by the caller between the calls.
+    kept = case.but(memory="kept", slots="holes")
+    yield tuple(kept.but(seed=seed, positions=f"rise:{100 * seed}") for seed in range(5))
+    yield tuple(kept.but(dtype=dtype, seed=seed) for dtype, seed in itertools.product(DTYPES, range(2)))
 
 
 def repeated(_: Profile) -> Iterator[Case]:

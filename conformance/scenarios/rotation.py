@@ -25,6 +25,7 @@ POSITIONS = (
     "around:16777216",
     "log",
     "list:131071/2147483647/16777217/1/0/65535/255/256/2049",
+    "list:16384/32768/65536/100000/131072/262144/524288/1048576/4096",
 )
 VALUES = ("normal", "wide", "subnormal", "huge", "cancel", "zeros", "mixed", "nonfinite", "ones")
 TOKENS = (1, 2, 3, 7, 16)
@@ -42,9 +43,28 @@ def shapes(profile: Profile) -> Iterator[Case]:
             head_dim=head_dim,
             pool_size=20,
             rope_base=BASES[n % len(BASES)],
-            positions=POSITIONS[n % (len(POSITIONS) - 1)],
+            positions=POSITIONS[n % (len(POSITIONS) - 2)],
             slots=("permuted", "holes")[n % 2],
             seed=seed,
+        )
+
+
+def sizes(profile: Profile) -> Iterator[Case]:
+    """Head counts and head_dims of released models, and odd ones, beyond the grid of `shapes`."""
+    dims = (8, 10, 40, 72, 112, 120, 144, 160, 320, 576)
+    heads = ((14, 2), (16, 16), (24, 8), (25, 5), (28, 4), (32, 32), (48, 8), (71, 1), (96, 8), (128, 16))
+    for dtype, seed in itertools.product(DTYPES, range(profile.seeds)):
+        for n, (head_dim, (q, kv)) in enumerate(zip(dims, heads, strict=True)):
+            case = Case(dtype, num_tokens=TOKENS[n % len(TOKENS)], pool_size=20, slots="holes", seed=seed)
+            yield case.but(head_dim=head_dim, positions="uniform:131071")
+            yield case.but(num_qo_heads=q, num_kv_heads=kv, head_dim=16, positions="uniform:1048576")
+
+
+def long_contexts(profile: Profile) -> Iterator[Case]:
+    """Real head_dim at positions of every size up to a million, dense enough to meet a limit in between."""
+    for dtype, reach, seed in itertools.product(DTYPES, (2048, 32768, 131072, 262144, 1048576), range(profile.seeds)):
+        yield Case(
+            dtype, num_tokens=32, num_kv_heads=1, head_dim=128, pool_size=40, positions=f"uniform:{reach}", seed=seed
         )
 
 
@@ -69,6 +89,20 @@ def tokens(_: Profile) -> Iterator[Case]:
     for dtype, count in itertools.product(DTYPES, (1, 2, 31, 32, 33, 255, 256, 257, 1023, 1025, 1500)):
         yield Case(dtype, num_tokens=count, head_dim=8, pool_size=count + 3, positions="shuffled:0", slots="holes")
     yield Case(num_tokens=1500, num_qo_heads=8, num_kv_heads=2, head_dim=64, pool_size=2000, positions="shuffled:4000")
+    # More than 2^16 rows of q, more than 2^20 elements, a pool as a server has it.
+    yield Case(
+        "f16",
+        num_tokens=2100,
+        num_qo_heads=32,
+        num_kv_heads=1,
+        head_dim=16,
+        pool_size=3000,
+        values="normal",
+        slots="holes",
+    )
+    yield Case(
+        num_tokens=4100, num_qo_heads=2, num_kv_heads=1, head_dim=128, pool_size=100000, values="normal", slots="holes"
+    )
 
 
 def negative_positions(_: Profile) -> Iterator[Case]:

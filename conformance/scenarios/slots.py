@@ -69,13 +69,15 @@ def huge(_: Profile) -> Iterator[Case]:
     row = 8 * 128
     at_31, at_32 = 2**31 // row, 2**32 // row
     slots = f"list:{at_31 - 1}/{at_31}/{at_32}/{at_32 + 3}/-1"
-    yield Case(
-        num_tokens=5,
-        num_qo_heads=8,
-        num_kv_heads=8,
-        head_dim=128,
-        pool_size=at_32 + 4,
-        slots=slots,
-        memory="sparse",
-        values="normal",
-    )
+    for dtype in DTYPES:
+        yield Case(
+            dtype,
+            num_tokens=5,
+            num_qo_heads=8,
+            num_kv_heads=8,
+            head_dim=128,
+            pool_size=at_32 + 4,
+            slots=slots,
+            memory="sparse",
+            values="normal",
+        )

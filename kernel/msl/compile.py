@@ -148,8 +148,8 @@ def _export(entry: EntryPoint, num_buffers: int, source: Path) -> str:
         f"using {type_name} = ::msl::Entry<{', '.join([entry.function, *indexes])}>; "
         f"static_assert({type_name}::indexes.dense(), "
         f'"the {entry.num_buffers} buffers of {entry.name} must be numbered from 0, each once"); '
-        f"{export} void {launch_symbol(entry.name)}(void* const* buffers, const uint* grid) "
-        f"{{ {type_name}::launch(buffers, grid); }} {'}' * len(entry.namespaces)} "
+        f"{export} void {launch_symbol(entry.name)}(void* const* buffers, const uint* grid, bool reverse) "
+        f"{{ {type_name}::launch(buffers, grid, reverse); }} {'}' * len(entry.namespaces)} "
         f"{export} int {buffer_count_symbol(entry.name)} = {entry.num_buffers};"
     )
 

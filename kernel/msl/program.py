@@ -39,10 +39,13 @@ class Specialisation:
         self._library = _load(library, constants)
         weakref.finalize(self, dlclose, self._library._handle)
 
-    def launch(self, entry: str, addresses: Sequence[int], grid: tuple[int, int, int]) -> None:
+    def launch(
+        self, entry: str, addresses: Sequence[int], grid: tuple[int, int, int], reverse: bool = False
+    ) -> None:
         """Run every thread of the grid, x fastest, on the calling thread.
 
         addresses: of the buffers, in index order; the caller keeps them alive and large enough.
+        reverse: in exactly the opposite order, last thread first; Metal promises no order at all.
         Raises ShaderError for an entry point that was not required of the program, and for a wrong number of
         buffers.
         """
@@ -53,7 +56,7 @@ class Specialisation:
         if len(addresses) != num_buffers:
             raise ShaderError(f"{entry} takes {num_buffers} buffers, {len(addresses)} were given")
         buffers = (ctypes.c_void_p * num_buffers)(*addresses)
-        self._library[launch_symbol(entry)](buffers, (ctypes.c_uint32 * 3)(*grid))
+        self._library[launch_symbol(entry)](buffers, (ctypes.c_uint32 * 3)(*grid), ctypes.c_bool(reverse))
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,64 @@ OFFSETS_OF_32_BITS = ShaderFault(
 )
 
 
+_STORE_POOL = "pool[pool_low] = y_low;\n            pool[pool_low + HALF_DIM] = y_high;"
+_LAST_LANE_COPIES = """if (i == HALF_DIM - 1) {
+                const ulong row = pool_low - i, from = low - i;
+                for (uint j = 0; j < HEAD_DIM; ++j) pool[row + j] = out[from + j];
+            }"""
+_ANGLE = "const float angle = float(position) *"
+_V_COPY = (
+    "v_pool[row_offset(uint(slot), NUM_KV_HEADS, head) + gid.x] = v[row_offset(gid.y, NUM_KV_HEADS, head) + gid.x];"
+)
+# Each of these once passed the whole suite, or changed which requirement it fails.
+SUBTLE = [
+    ShaderFault("last_lane_copies", "right for one order of threads only", _STORE_POOL, _LAST_LANE_COPIES),
+    ShaderFault(
+        "int_max_is_zero",
+        "the last position is taken for none",
+        _ANGLE,
+        "const float angle = float(position == 0x7fffffff ? 0 : position) *",
+    ),
+    ShaderFault(
+        "one_more_from_2_18_on",
+        "positions of long contexts are one too large at head_dim 128",
+        _ANGLE,
+        "const float angle = float(position + int(HEAD_DIM == 128u && position >= 1 << 18 && position < 1 << 20)) *",
+    ),
+    ShaderFault(
+        "sixteen_bit_rows",
+        "rows of q and k past 65,535 wrap",
+        "return (ulong(row) * num_heads + head) * HEAD_DIM;",
+        "return ulong(ushort(row * num_heads + head)) * HEAD_DIM;",
+    ),
+    ShaderFault(
+        "last_of_sixteen_heads",
+        "the last of 16 heads keeps its lower half twice",
+        "out[high] = y_high;",
+        "out[high] = (num_heads == 16u && head == 15u && gid.y > 1) ? y_low : y_high;",
+    ),
+    ShaderFault(
+        "zero_of_v_not_written",
+        "a float32 zero in V is not moved",
+        _V_COPY,
+        "const Bits b = v[row_offset(gid.y, NUM_KV_HEADS, head) + gid.x]; if (sizeof(Bits) == 2 || b != 0) "
+        "v_pool[row_offset(uint(slot), NUM_KV_HEADS, head) + gid.x] = b;",
+    ),
+    ShaderFault(
+        "stops_past_300_tokens",
+        "a long prefill at a real head_dim leaves V of its end unwritten",
+        "if (slot < 0 || gid.x >= HEAD_DIM",
+        "if (slot < 0 || (gid.y > 300u && HEAD_DIM > 64u) || gid.x >= HEAD_DIM",
+    ),
+    ShaderFault(
+        "byte_lanes",
+        "the pair index is held in eight bits",
+        "-float(2 * i) *",
+        "-float(uchar(2 * i)) *",
+    ),
+]
+
+
 def second_faults() -> list[ShaderFault]:
     """Twenty faults in the second shader, planted by its author, who had not seen the suite."""
     rows = tomllib.loads((SHADERS / "second_faults.toml").read_text())["fault"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from callables import FAULTS, arguments
 from drive import first_finding, suite_for
+from kept import KEPT
 
 from conformance import terminal
 from kernel.targets import CallableTarget
@@ -12,11 +13,14 @@ from kernel.targets import CallableTarget
 ABOUT_ARGUMENTS = {fault.name for fault in arguments.FAULTS}
 
 
-@pytest.mark.parametrize("name", FAULTS)
+EVERY = FAULTS | KEPT
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_each_planted_fault_is_found(name: str) -> None:
-    suite = suite_for(CallableTarget(name, FAULTS[name].call))
+    suite = suite_for(CallableTarget(name, EVERY[name].call))
     try:
-        assert first_finding(suite, first="ERR" if name in ABOUT_ARGUMENTS else ""), FAULTS[name].what
+        assert first_finding(suite, first="ERR" if name in ABOUT_ARGUMENTS else ""), EVERY[name].what
     finally:
         suite.close()
     assert any(entry.failed for entry in suite.ledger.entries.values())

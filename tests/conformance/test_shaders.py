@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from drive import first_finding, suite_for
-from shader_faults import SECOND, ShaderFault, second_faults
+from shader_faults import SECOND, SUBTLE, ShaderFault, second_faults
 
 from kernel.targets import HostTarget
 
@@ -16,6 +16,15 @@ def test_the_second_shader_conforms() -> None:
     try:
         assert first_finding(suite) == ""
         assert sum(entry.elements for entry in suite.ledger.entries.values()) > 10**7
+    finally:
+        suite.close()
+
+
+@pytest.mark.parametrize("fault", SUBTLE, ids=lambda fault: fault.name)
+def test_each_subtle_fault_of_ours_is_found(fault: ShaderFault, tmp_path: Path) -> None:
+    suite = suite_for(fault.compile(tmp_path))
+    try:
+        assert first_finding(suite, first="ROT"), fault.what
     finally:
         suite.close()
 

@@ -74,7 +74,7 @@ def test_a_token_alone_that_raises_breaks_the_split() -> None:
 def test_a_returned_pool_that_a_later_call_changes_is_found() -> None:
     suite = _suite(_one_pool_buffer())
     suite.check(PLAIN)
-    with pytest.raises(NonConformanceError, match="k_pool_new that the call before returned"):
+    with pytest.raises(NonConformanceError, match="k_pool_new that an earlier call returned"):
         suite.check(PLAIN.but(seed=1))
     suite.close()
 

@@ -30,9 +30,10 @@ def launch(
     arrays: Sequence[NDArray[np.generic]],
     grid: tuple[int, int, int] = (1, 1, 1),
     constants: FunctionConstants = CONSTANTS,
+    reverse: bool = False,
 ) -> None:
     assert all(array.flags["C_CONTIGUOUS"] for array in arrays)
-    program.specialise(constants).launch(entry, [array.ctypes.data for array in arrays], grid)
+    program.specialise(constants).launch(entry, [array.ctypes.data for array in arrays], grid, reverse)
 
 
 def evaluate(folder: Path, statements: str, count: int, declarations: str = "") -> list[float]:

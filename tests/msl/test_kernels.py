@@ -109,17 +109,30 @@ def test_an_entry_point_runs_in_whatever_form_it_is_written(form: str, tmp_path:
     assert doubled.tolist() == [2, 4, 6, 8]
 
 
-def test_every_thread_of_the_grid_runs_once_with_x_fastest(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reverse", [False, True])
+def test_every_thread_of_the_grid_runs_once_in_the_order_asked_for(reverse: bool, tmp_path: Path) -> None:
     text = (
         "kernel void mark(device uint* order [[buffer(0)]], device uint& next [[buffer(1)]],"
         " uint3 gid [[thread_position_in_grid]]) { order[next++] = gid.x + 10 * gid.y + 100 * gid.z; }"
     )
     program = compile_text(tmp_path, PRELUDE + text, {"mark": 2})
     order, count = np.zeros(24, np.uint32), np.zeros(1, np.uint32)
-    launch(program, "mark", [order, count], (2, 3, 4))
-    assert order.tolist() == [x + 10 * y + 100 * z for z in range(4) for y in range(3) for x in range(2)]
-    launch(program, "mark", [order, count], (0, 3, 4))
+    launch(program, "mark", [order, count], (2, 3, 4), reverse=reverse)
+    x_fastest = [x + 10 * y + 100 * z for z in range(4) for y in range(3) for x in range(2)]
+    assert order.tolist() == (x_fastest[::-1] if reverse else x_fastest)
+    for empty in ((0, 3, 4), (2, 0, 4), (2, 3, 0)):
+        launch(program, "mark", [order, count], empty, reverse=reverse)
     assert count[0] == 24
+
+
+def test_code_that_is_right_for_one_order_of_threads_gives_itself_away(tmp_path: Path) -> None:
+    text = "kernel void run(device uint* x, uint i [[thread_position_in_grid]]) { x[i + 1] = x[i] + 1; }"
+    program = compile_text(tmp_path, PRELUDE + text, {"run": 1})
+    forwards, backwards = np.zeros(5, np.uint32), np.zeros(5, np.uint32)
+    launch(program, "run", [forwards], (4, 1, 1))
+    launch(program, "run", [backwards], (4, 1, 1), reverse=True)
+    assert forwards.tolist() == [0, 1, 2, 3, 4]
+    assert backwards.tolist() == [0, 1, 1, 1, 1]
 
 
 def test_includes_beside_the_shader_are_found(tmp_path: Path) -> None:

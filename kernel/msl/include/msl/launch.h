@@ -1,4 +1,4 @@
-// Entry points: how a launch finds a kernel, hands it its buffers and walks the grid.
+// Entry points: how a launch finds a kernel, hands it its buffers and walks the grid, from either end.
 #pragma once
 
 namespace msl {
@@ -75,16 +75,23 @@ template <auto Function, int... Index>
 struct Entry {
     static constexpr Indexes<sizeof...(Index)> indexes = Indexes<sizeof...(Index)>{{Index...}}.assigned();
 
+    // flatten: a call per thread, its position passed through memory, costs more than a small kernel's own work.
     template <class... P, int... I>
-    static void walk(void (*)(P...), IntegerSequence<I...>, void* const* buffers, const uint* grid) {
-        uint at[3];
-        for (at[2] = 0; at[2] < grid[2]; ++at[2])
-            for (at[1] = 0; at[1] < grid[1]; ++at[1])
-                for (at[0] = 0; at[0] < grid[0]; ++at[0])
+    __attribute__((flatten)) static void walk(void (*)(P...), IntegerSequence<I...>, void* const* buffers, const uint* grid, bool reverse) {
+        const uint step = reverse ? -1u : 1u;
+        const auto first = [=](int axis) { return reverse ? grid[axis] - 1 : 0; };
+        uint at[3] = {0, 0, first(2)};
+        for (uint z = grid[2]; z > 0; --z, at[2] += step) {
+            at[1] = first(1);
+            for (uint y = grid[1]; y > 0; --y, at[1] += step) {
+                at[0] = first(0);
+                for (uint x = grid[0]; x > 0; --x, at[0] += step)
                     Function(Argument<P>::of(indexes.index[I] < 0 ? nullptr : buffers[indexes.index[I]], at)...);
+            }
+        }
     }
-    static void launch(void* const* buffers, const uint* grid) {
-        walk(Function, typename Count<sizeof...(Index)>::type{}, buffers, grid);
+    static void launch(void* const* buffers, const uint* grid, bool reverse) {
+        walk(Function, typename Count<sizeof...(Index)>::type{}, buffers, grid, reverse);
     }
 };
 }  // namespace msl
