@@ -44,7 +44,8 @@ def cases(draw: st.DrawFn, launch: str) -> Case:
     if not launch:
         return case
     plan = draw(st.sampled_from(PLANS)) if launch == "all" else launch
-    return case.but(plan=f"{plan}/{draw(st.integers(1, max(num_qo_heads, num_kv_heads) + 1))}")
+    order = draw(st.sampled_from(("", "/reversed")))
+    return case.but(plan=f"{plan}/{draw(st.integers(1, max(num_qo_heads, num_kv_heads) + 1))}{order}")
 
 
 @st.composite

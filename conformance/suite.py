@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from conformance import relation
@@ -97,8 +97,10 @@ class Suite:
         return judgement
 
     def check_repeat(self, case: Case) -> None:
-        """RUN-REPEAT, beside the judgement of the case itself."""
-        first, second = self._run(case), self._run(case)
+        """RUN-REPEAT, beside the judgement of the case itself; where threads run one by one, in the other order."""
+        plan = case.launch_plan
+        other = case.but(plan=str(replace(plan, reversed=not plan.reversed))) if plan else case
+        first, second = self._run(case), self._run(other)
         self._book([case], _merge(self.judged(case, first), relation.repeated(first, second)))
 
     def check_tokenwise(self, case: Case) -> None:

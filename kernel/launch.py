@@ -31,27 +31,35 @@ class Extent:
     head_dim: int
 
 
+_FORM = "a launch plan is split/N or rect/N with N >= 1, also split/N/reversed"
+
+
 @dataclass(frozen=True)
 class LaunchPlan:
-    """`split` launches rope_q, rope_k_pool and v_to_pool; `rect` launches rope_pool_rect alone."""
+    """`split` launches rope_q, rope_k_pool and v_to_pool; `rect` launches rope_pool_rect alone.
+
+    A grid promises no order of its threads: `reversed` asks a target that runs them one by one to begin with the last.
+    """
 
     kind: str = "split"
     heads_per_thread: int = 1
+    reversed: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in ("split", "rect") or self.heads_per_thread < 1:
-            raise ValueError(f"a launch plan is split/N or rect/N with N >= 1, got {self}")
+            raise ValueError(f"{_FORM}, got {self}")
 
     @classmethod
     def parse(cls, text: str) -> LaunchPlan:
-        """Read `split/2`; `split` alone means one head per thread."""
-        kind, _, heads = text.partition("/")
-        if not (heads or "1").isdigit():
-            raise ValueError(f"a launch plan is split/N or rect/N with N >= 1, got {text!r}")
-        return cls(kind, int(heads or 1))
+        """Read `split/2` or `split/2/reversed`; `split` alone means one head per thread. Raises ValueError."""
+        kind, _, rest = text.partition("/")
+        heads, _, order = rest.partition("/")
+        if not (heads or "1").isdigit() or order not in ("", "reversed"):
+            raise ValueError(f"{_FORM}, got {text!r}")
+        return cls(kind, int(heads or 1), order == "reversed")
 
     def __str__(self) -> str:
-        return f"{self.kind}/{self.heads_per_thread}"
+        return f"{self.kind}/{self.heads_per_thread}{'/reversed' if self.reversed else ''}"
 
 
 @dataclass(frozen=True)

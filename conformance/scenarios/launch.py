@@ -20,7 +20,10 @@ def heads_per_thread(case: Case) -> list[int]:
 
 
 def under_plans(case: Case, launch: str) -> Iterator[Case]:
-    """The case under each plan that `launch` (`split`, `rect` or `all`) asks for; heads per thread in turn."""
+    """The case under each plan that `launch` (`split`, `rect` or `all`) asks for.
+
+    Heads per thread are taken in turn, and so is the order in which a target without concurrency runs the threads.
+    """
     if case.plan:
         if launch in ("all", case.plan.partition("/")[0]):
             yield case
@@ -29,16 +32,16 @@ def under_plans(case: Case, launch: str) -> Iterator[Case]:
     turn = zlib.crc32(str(case).encode())
     for n, plan in enumerate(PLANS):
         if launch in ("all", plan):
-            yield case.but(plan=f"{plan}/{choices[(turn + n) % len(choices)]}")
+            order = "/reversed" if (turn // len(choices) + n) % 2 else ""
+            yield case.but(plan=f"{plan}/{choices[(turn + n) % len(choices)]}{order}")
 
 
 def every_heads_per_thread(_: Profile) -> Iterator[Case]:
     """Each plan with each number of heads per thread from 1 to past the head count."""
     for dtype, (q, kv), plan in itertools.product(DTYPES, ((4, 2), (5, 3), (8, 1), (7, 7), (2, 6)), PLANS):
         for count in range(1, max(q, kv) + 2):
-            yield Case(
-                dtype, num_tokens=3, num_qo_heads=q, num_kv_heads=kv, head_dim=6, slots="holes", plan=f"{plan}/{count}"
-            )
+            case = Case(dtype, num_tokens=3, num_qo_heads=q, num_kv_heads=kv, head_dim=6, slots="holes")
+            yield case.but(plan=f"{plan}/{count}{'/reversed' if count % 2 else ''}")
 
 
 def published_limits(_: Profile) -> Iterator[Case]:

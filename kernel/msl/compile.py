@@ -20,7 +20,8 @@ HEADERS = Path(__file__).parent / "include"
 
 _LANGUAGE = (
     *("-x", "c++", "-std=c++17", "-w", "-nostdinc", "-nostdinc++", "-fno-exceptions", "-fno-rtti"),
-    *("-D__METAL__=1", "-D__METAL_VERSION__=320", "-D__HAVE_BFLOAT__=1", "-isystem", str(HEADERS)),
+    *("-D__METAL__=1", "-D__METAL_MACOS__=1", "-D__METAL_VERSION__=320", "-D__HAVE_BFLOAT__=1"),
+    *("-isystem", str(HEADERS)),
     *("-fsingle-precision-constant", "-fdiagnostics-color=never"),
 )
 # Pointers to other types may alias, as shaders cast them; signed integers wrap and char is signed, as on a GPU.

@@ -39,9 +39,7 @@ class Specialisation:
         self._library = _load(library, constants)
         weakref.finalize(self, dlclose, self._library._handle)
 
-    def launch(
-        self, entry: str, addresses: Sequence[int], grid: tuple[int, int, int], reverse: bool = False
-    ) -> None:
+    def launch(self, entry: str, addresses: Sequence[int], grid: tuple[int, int, int], reverse: bool = False) -> None:
         """Run every thread of the grid, x fastest, on the calling thread.
 
         addresses: of the buffers, in index order; the caller keeps them alive and large enough.

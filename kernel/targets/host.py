@@ -72,7 +72,7 @@ class HostTarget:
         specialised = self.program.specialise(_constants(call, plan))
         for launch in launches(plan, extent):
             addresses = [buffers[name].data_ptr() for name in launch.buffers]
-            specialised.launch(f"{launch.entry}_{dtype}", addresses, launch.grid)
+            specialised.launch(f"{launch.entry}_{dtype}", addresses, launch.grid, plan.reversed)
         for name in ("k_pool", "v_pool"):
             if name in made:
                 bits(getattr(call, name)).copy_(bits(made[name].tensor))

@@ -76,11 +76,13 @@ def first_finding(suite: Suite, *, first: str = "", every: int = 1) -> str:
     """What the first failing case says; empty when every case passes.
 
     Args:
-        first: begin with the cases of tests that check a requirement whose id starts so.
+        first: every other case is of a test that checks a requirement whose id starts so.
         every: try each case of this number only.
     """
     tried = checks(suite.launch, bool(suite.in_place))[::every]
-    for check in sorted(tried, key=lambda check: not (first and check.concerns(first))):
+    concerned = [check for check in tried if first and check.concerns(first)]
+    others = [check for check in tried if not (first and check.concerns(first))]
+    for check in filter(None, itertools.chain.from_iterable(itertools.zip_longest(concerned, others))):
         try:
             check.run(suite)
         except NonConformanceError as failure:

@@ -1,6 +1,6 @@
 """Small Metal sources, compiled and run on numpy arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,3 +43,20 @@ def evaluate(folder: Path, statements: str, count: int, declarations: str = "") 
     launch(compile_text(folder, text, {"run": 1}), "run", [out])
     assert out[count] == -77.0
     return [float(value) for value in out[:count]]
+
+
+def wrong_values(
+    folder: Path, expected: Mapping[str, float], statements: str = "", declarations: str = ""
+) -> dict[str, tuple[float, float]]:
+    """Run expressions after `statements`; return what each one that differs gave and what it should give."""
+    count = len(expected)
+    assert count > 0
+    assignments = "".join(f"results[{i}] = float({expression});\n" for i, expression in enumerate(expected))
+    values = evaluate(
+        folder,
+        f"float results[{count}]; {statements}\n{assignments}"
+        f"for (int i = 0; i < {count}; ++i) {{ out[i] = results[i]; }}",
+        count,
+        declarations,
+    )
+    return {e: (got, want) for (e, want), got in zip(expected.items(), values, strict=True) if got != want}

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from msl_harness import evaluate
-
-NAN = float("nan")
+from msl_harness import wrong_values
 
 
 @dataclass(frozen=True)
@@ -318,14 +316,4 @@ GROUPS = [
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_expressions_have_the_values_of_the_specification(group: Group, tmp_path: Path) -> None:
-    assignments = "".join(f"results[{i}] = float({e});\n" for i, e in enumerate(group.expressions))
-    count = len(group.expressions)
-    values = evaluate(
-        tmp_path,
-        f"float results[{count}]; {group.statements}\n{assignments}"
-        f"for (int i = 0; i < {count}; ++i) {{ out[i] = results[i]; }}",
-        count,
-        group.declarations,
-    )
-    wrong = {e: (got, want) for (e, want), got in zip(group.expressions.items(), values, strict=True) if got != want}
-    assert not wrong
+    assert not wrong_values(tmp_path, group.expressions, group.statements, group.declarations)

@@ -77,7 +77,8 @@ struct Entry {
 
     // flatten: a call per thread, its position passed through memory, costs more than a small kernel's own work.
     template <class... P, int... I>
-    __attribute__((flatten)) static void walk(void (*)(P...), IntegerSequence<I...>, void* const* buffers, const uint* grid, bool reverse) {
+    __attribute__((flatten)) static void walk(
+        void (*)(P...), IntegerSequence<I...>, void* const* buffers, const uint* grid, bool reverse) {
         const uint step = reverse ? -1u : 1u;
         const auto first = [=](int axis) { return reverse ? grid[axis] - 1 : 0; };
         uint at[3] = {0, 0, first(2)};

@@ -1,30 +1,7 @@
 // <metal_math>: precise::, fast:: and the unqualified functions, which mean one of the two by the build.
 #pragma once
 
-#define INFINITY __builtin_inff()
-#define NAN __builtin_nanf("")
-#define HUGE_VALF __builtin_inff()
-#define MAXFLOAT __FLT_MAX__
-#define FLT_MAX 0x1.fffffep127f
-#define FLT_MIN 0x1p-126f
-#define FLT_EPSILON 0x1p-23f
-#define HALF_MAX half(65504.0f)
-#define HALF_MIN half(0x1p-14f)
-#define HALF_EPSILON half(0x1p-10f)
-#define M_E_F 2.71828182845904523536f
-#define M_LOG2E_F 1.44269504088896340736f
-#define M_LOG10E_F 0.43429448190325182765f
-#define M_LN2_F 0.69314718055994530942f
-#define M_LN10_F 2.30258509299404568402f
-#define M_PI_F 3.14159265358979323846f
-#define M_PI_2_F 1.57079632679489661923f
-#define M_PI_4_F 0.78539816339744830962f
-#define M_1_PI_F 0.31830988618379067154f
-#define M_2_PI_F 0.63661977236758134308f
-#define M_2_SQRTPI_F 1.12837916709551257390f
-#define M_SQRT2_F 1.41421356237309504880f
-#define M_SQRT1_2_F 0.70710678118654752440f
-#define M_PI_H half(M_PI_F)
+#include <msl/constants.h>
 
 // The vectors' form of a function of scalars: element by element, a scalar beside a vector counting for each.
 #define MSL_EACH(name)                                                    \

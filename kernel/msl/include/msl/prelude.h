@@ -38,6 +38,7 @@ static_assert(sizeof(0.5) == 4, "an unsuffixed literal must be a float");
 
 #include <msl/function_constants.h>
 #include <msl/narrow_float.h>
+#include <msl/number_traits.h>
 #include <msl/vector.h>
 #include <msl/launch.h>
 

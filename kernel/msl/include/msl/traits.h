@@ -57,13 +57,31 @@ template <class T>
 using remove_reference_t = typename remove_reference<T>::type;
 
 template <class T>
-struct remove_cv {
+struct remove_const {
     using type = T;
 };
 template <class T>
-struct remove_cv<const T> : remove_cv<T> {};
+struct remove_const<const T> {
+    using type = T;
+};
 template <class T>
-struct remove_cv<volatile T> : remove_cv<T> {};
+using remove_const_t = typename remove_const<T>::type;
+
+template <class T>
+struct remove_volatile {
+    using type = T;
+};
+template <class T>
+struct remove_volatile<volatile T> {
+    using type = T;
+};
+template <class T>
+using remove_volatile_t = typename remove_volatile<T>::type;
+
+template <class T>
+struct remove_cv {
+    using type = remove_const_t<remove_volatile_t<T>>;
+};
 template <class T>
 using remove_cv_t = typename remove_cv<T>::type;
 
@@ -73,6 +91,24 @@ template <class T>
 struct is_pointer<T*> : true_type {};
 template <class T>
 constexpr bool is_pointer_v = is_pointer<T>::value;
+}  // namespace metal
+
+namespace msl {
+template <class T>
+T value_of();
+template <class T>
+void take(T);
+template <class From, class To, class = decltype(take<To>(value_of<From>()))>
+metal::true_type converts(int);
+template <class From, class To>
+metal::false_type converts(...);
+}  // namespace msl
+
+namespace metal {
+template <class From, class To>
+struct is_convertible : decltype(::msl::converts<From, To>(0)) {};
+template <class From, class To>
+constexpr bool is_convertible_v = is_convertible<From, To>::value;
 }  // namespace metal
 
 namespace msl {
