@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         cases = [Case.parse(line) for line in parsed.case.split(JOINT)]
         for case in cases:
             build(case)
-        suite = Suite(options.load_target(parsed), options.settings(parsed, strict=True), Recorder(None))
+        suite = Suite(options.load_target(parsed), options.settings(parsed, strict=True), Recorder(None), quiet=False)
         conforms = _replay(suite, cases)
     except (CaseError, TargetError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -60,12 +60,12 @@ def _replay(suite: Suite, cases: list[Case]) -> bool:
     if len(cases) > 1:
         return _conforms(lambda: suite.check_sequence(cases))
     [case] = cases
-    results = [_conforms(lambda: suite.check(case, guards=bool(case.fault or case.situation)))]
-    if suite.expected(case).violation is None and case.memory == "margins":
-        results.append(_conforms(lambda: suite.check_repeat(case)))
+    conforms = _conforms(lambda: suite.check(case, guards=bool(case.fault or case.situation)))
+    if conforms and suite.expected(case).violation is None and case.memory == "margins":
+        conforms = _conforms(lambda: suite.check_repeat(case))
         if 1 < case.num_tokens <= _TOKENWISE_LIMIT and case.token < 0 and not case.situation:
-            results.append(_conforms(lambda: suite.check_tokenwise(case)))
-    return all(results)
+            conforms &= _conforms(lambda: suite.check_tokenwise(case))
+    return conforms
 
 
 def _conforms(check: Callable[[], object]) -> bool:

@@ -25,6 +25,7 @@ _SUITE = pytest.StashKey[Suite]()
 _TARGET = pytest.StashKey[Target]()
 _POOLS = {True: "written in place", False: "returned fresh", None: "unknown: the probe returned none"}
 _STARTED = pytest.StashKey[float]()
+_RECORDER = pytest.StashKey[Recorder]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,6 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_TARGET] = options.load_target(config.option)
     except TargetError as error:
         raise pytest.UsageError(str(error)) from error
+    if config.getoption("launch") != "all" and not config.stash[_TARGET].has_launch_plans:
+        raise pytest.UsageError("--launch goes with the target host: a callable decides for itself")
 
 
 def _profile(config: pytest.Config) -> Profile:
@@ -99,6 +102,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         raise pytest.UsageError(f"cannot write the record: {error}") from error
     suite = Suite(config.stash[_TARGET], options.settings(config.option, strict=_strict(config)), recorder)
     config.stash[_SUITE] = suite
+    config.stash[_RECORDER] = recorder
     limits = list(config.stash[_TARGET].describe().not_evidenced)
     recorder.run({**_facts(config), "strict": _strict(config), "limits": limits})
 
@@ -171,13 +175,19 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if suite is not None and suite.ledger.cases:
         for line in terminal.findings(suite.ledger, options.replay_options(config.option)):
             terminalreporter.write_line(line)
+        if error := config.stash[_RECORDER].error:
+            terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")
         for line in terminal.table(suite.ledger):
             terminalreporter.write_line(line)
+        if error := config.stash[_RECORDER].error:
+            terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")
         terminalreporter.write_line("")
         broken = len(others) + len(terminalreporter.stats.get("error", []))
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
         line = terminal.summary(suite.ledger, strict=_strict(config), broken=broken, interrupted=interrupted)
         terminalreporter.write_line(line)
+        if error := config.stash[_RECORDER].error:
+            terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")
     return result
 
 
@@ -204,3 +214,5 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
             "seconds": round(time.monotonic() - session.config.stash[_STARTED], 1),
         }
     )
+    if session.config.stash[_RECORDER].error and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -77,12 +77,14 @@ class Observer:
         inputs = self._in_kept_memory(build(case)) if case.memory == "kept" else build(case)
         self._kept = inputs.placed
         before = {name: placed.snapshot() for name, placed in inputs.placed.items()}
+        arrays = {name: _identity(tensor) for name, tensor in inputs.call.tensors()}
         answer, raised = None, None
         try:
             answer = self._target.run(inputs.call, case.launch_plan)
-        except Exception as error:
+        except BaseException as error:
             raised = Raised(type(error).__name__, isinstance(error, ValueError), _text(error))
-        changes = [c for name, placed in inputs.placed.items() for c in placed.changes(name, before[name])]
+        changes = _changed_arrays(inputs, arrays)
+        changes += [c for name, placed in inputs.placed.items() for c in placed.changes(name, before[name])]
         disturbed = self._disturbed()
         if answer is None:
             return Outcome(raised=raised, changes=tuple(changes), disturbed=disturbed)
@@ -119,7 +121,16 @@ class Observer:
         return tuple(found)
 
 
-def _text(error: Exception) -> str:
+def _identity(t: Tensor) -> tuple[object, ...]:
+    return t.data_ptr(), tuple(t.shape), t.stride(), t.dtype, t.requires_grad
+
+
+def _changed_arrays(inputs: Inputs, before: dict[str, tuple[object, ...]]) -> list[Change]:
+    """Arrays that are not what they were: another shape, other strides, other memory."""
+    return [Change(n, "itself", 1, 0) for n, tensor in inputs.call.tensors() if _identity(tensor) != before[n]]
+
+
+def _text(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as broken:
@@ -172,7 +183,8 @@ def _pool_after(given: Placed, before: Tensor, pool: Tensor) -> PoolAfter:
 def _malformed(answer: Answer) -> str:
     outputs = answer.outputs
     if not isinstance(outputs, tuple | list) or len(outputs) != len(OUTPUTS):
-        return f"{type(outputs).__name__} in place of (q_rot, k_rot, k_pool_new, v_pool_new)"
+        length = f" of {len(outputs)}" if isinstance(outputs, tuple | list) else ""
+        return f"{type(outputs).__name__}{length} in place of (q_rot, k_rot, k_pool_new, v_pool_new)"
     for name, output in zip(OUTPUTS, outputs, strict=True):
         if not isinstance(output, torch.Tensor):
             return f"{name} is a {type(output).__name__}, not a tensor"

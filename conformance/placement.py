@@ -31,7 +31,8 @@ class Change:
 
     buffer: str
     where: str
-    """`inside` the tensor, or `outside` it: in a margin or a gap between its elements."""
+    """`inside` the tensor; `outside` it, in a margin or a gap between its elements; or the array `itself`: its shape,
+    strides or memory."""
     count: int
     first: int
     """Offset of the first one from the tensor's first element, in elements of the storage."""

@@ -24,6 +24,8 @@ class Recorder:
     def __init__(self, path: Path | None) -> None:
         """Raises OSError when the file cannot be written."""
         self._file: IO[str] | None = None
+        self.error = ""
+        """Why the record is incomplete; empty while it is whole."""
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("w", encoding="utf-8")
@@ -75,14 +77,17 @@ class Recorder:
     def end(self, facts: dict[str, Any]) -> None:
         """Close the record."""
         self._write({"kind": "end", **facts})
-        if self._file:
-            self._file.close()
-            self._file = None
+        self._file = None
 
     def _write(self, line: dict[str, Any]) -> None:
-        if self._file:
+        if not self._file:
+            return
+        try:
             self._file.write(json.dumps(_finite(line), allow_nan=False) + "\n")
             self._file.flush()
+        except OSError as error:
+            # The run goes on; its end says that the record is not whole.
+            self.error, self._file = str(error), None
 
 
 def _finite(value: Any) -> Any:

@@ -42,14 +42,16 @@ class Settings:
 class Suite:
     """Makes calls of one target and judges them."""
 
-    def __init__(self, target: Target, settings: Settings, recorder: Recorder) -> None:
+    def __init__(self, target: Target, settings: Settings, recorder: Recorder, *, quiet: bool = True) -> None:
         self.target = target
         self.settings = settings
         self.ledger = Ledger()
         self.test = ""
         """Name of the test that is running, for the record."""
         self._recorder = recorder
-        self._worker = Worker(target)
+        self._worker = Worker(target, quiet=quiet)
+        self._before: list[Case] = []
+        """What the worker had run before the last case."""
         self.in_place: bool | None = None
         """Whether the target writes its pools in place; None until a call has returned pools."""
         self._note_pools(self._worker.run(self._planned(PROBE)))
@@ -91,8 +93,11 @@ class Suite:
         if guards:
             _merge(judgement, judge_guards(self.expected(case), outcome))
         replayed, note = [case], ""
-        if judgement.failed and not outcome.died:
+        if judgement.failed and "answer" not in outcome.died:
             replayed, note = self._confirm(case, judgement)
+        if "MEM-MARGIN" in {finding.requirement for finding in judgement.findings}:
+            # What was written outside the buffers may be the worker's own memory.
+            self._worker.renew()
         self._book(replayed, judgement, note)
         return judgement
 
@@ -131,6 +136,7 @@ class Suite:
 
     def _run(self, case: Case) -> Outcome:
         expected = self.expected(case)
+        self._before = list(self._worker.calls)
         self._worker.submit(case)
         try:
             # The oracle works while the target does.
@@ -150,7 +156,7 @@ class Suite:
             len(self.ledger.entries[id].failed) >= _CONFIRMED_PER_REQUIREMENT for id in failed
         ):
             return [case], ""
-        earlier = list(self._worker.calls)[:-1]
+        earlier = self._before
         for before in ([], *([one] for one in reversed(earlier[-8:])), earlier):
             calls = [*before, case]
             outcome = self._worker.run_fresh(calls)[-1]

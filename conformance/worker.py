@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import multiprocessing
+import os
 import pickle
 import signal
+import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -25,6 +27,8 @@ ANSWER_SECONDS = 20.0
 # Once a kernel has hung this often, each further case gets less time.
 PATIENT_HANGS = 2
 IMPATIENT_SECONDS = 3.0
+# After this many no further call is made: the target would take hours to fail them all.
+HANGS = 25
 _REMEMBERED = 64
 _fork = multiprocessing.get_context("fork")
 
@@ -35,7 +39,9 @@ class Worker:
     It is forked on first use and again after a crash, a hang or `renew`.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, quiet: bool = True) -> None:
+        """quiet: whether what the target prints is thrown away."""
+        self._quiet = quiet
         self.calls: deque[Case] = deque(maxlen=_REMEMBERED)
         """What the child has run, oldest first."""
         self._target = target
@@ -50,6 +56,8 @@ class Worker:
 
     def submit(self, case: Case) -> None:
         """Begin the call of `case`; `collect` or `renew` must follow."""
+        if self._hangs >= HANGS:
+            return
         if self._process is None:
             self._start()
         assert self._link is not None
@@ -60,6 +68,8 @@ class Worker:
 
     def collect(self) -> Outcome:
         """The outcome of the call begun last."""
+        if self._hangs >= HANGS:
+            return Outcome(died=f"was not made: {HANGS} calls before it gave no answer")
         assert self._link is not None
         seconds = ANSWER_SECONDS if self._hangs < PATIENT_HANGS else IMPATIENT_SECONDS
         try:
@@ -89,7 +99,7 @@ class Worker:
 
     def _start(self) -> None:
         self._link, theirs = _fork.Pipe()
-        self._process = _fork.Process(target=_serve, args=(theirs, self._link, self._target), daemon=True)
+        self._process = _fork.Process(target=_serve, args=(theirs, self._link, self._target, self._quiet), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -113,8 +123,15 @@ def _received(link: Connection) -> Outcome:
     return answer
 
 
-def _serve(link: Connection, other_end: Connection, target: Target) -> None:
+def _serve(link: Connection, other_end: Connection, target: Target, quiet: bool) -> None:
     other_end.close()
+    # Ctrl-C is the parent's to answer.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if quiet:
+        # Both Python's streams and the C library's.
+        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+        for stream in (1, 2):
+            os.dup2(sys.stdout.fileno(), stream)
     # A crash is a finding that names its case; the interpreter's own dump would only hide it.
     faulthandler.disable()
     torch.set_num_threads(1)

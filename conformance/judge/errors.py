@@ -80,4 +80,6 @@ def answered(outcome: Outcome) -> str:
 
 def told(change: Change) -> str:
     """A change, in words."""
+    if change.where == "itself":
+        return f"the array {change.buffer} has another shape, other strides or other memory"
     return f"{change.count} elements {change.where} {change.buffer}, the first at offset {change.first}"

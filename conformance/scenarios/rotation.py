@@ -52,7 +52,7 @@ def shapes(profile: Profile) -> Iterator[Case]:
 def sizes(profile: Profile) -> Iterator[Case]:
     """Head counts and head_dims of released models, and odd ones, beyond the grid of `shapes`."""
     dims = (8, 10, 40, 72, 112, 120, 144, 160, 320, 576)
-    heads = ((14, 2), (16, 16), (24, 8), (25, 5), (28, 4), (32, 32), (48, 8), (71, 1), (96, 8), (128, 16))
+    heads = ((14, 2), (16, 16), (24, 8), (25, 5), (28, 4), (32, 32), (48, 8), (71, 1), (40, 40), (130, 10))
     for dtype, seed in itertools.product(DTYPES, range(profile.seeds)):
         for n, (head_dim, (q, kv)) in enumerate(zip(dims, heads, strict=True)):
             case = Case(dtype, num_tokens=TOKENS[n % len(TOKENS)], pool_size=20, slots="holes", seed=seed)
@@ -89,6 +89,7 @@ def tokens(_: Profile) -> Iterator[Case]:
     for dtype, count in itertools.product(DTYPES, (1, 2, 31, 32, 33, 255, 256, 257, 1023, 1025, 1500)):
         yield Case(dtype, num_tokens=count, head_dim=8, pool_size=count + 3, positions="shuffled:0", slots="holes")
     yield Case(num_tokens=1500, num_qo_heads=8, num_kv_heads=2, head_dim=64, pool_size=2000, positions="shuffled:4000")
+    yield Case(num_tokens=8200, head_dim=8, pool_size=8300, positions="shuffled:0", slots="holes", values="normal")
     # More than 2^16 rows of q, more than 2^20 elements, a pool as a server has it.
     yield Case(
         "f16",

@@ -47,8 +47,11 @@ def _test_functions() -> Iterator[Callable[..., None]]:
 
 
 @functools.cache
-def checks(launch: str, sparse: bool) -> list[Check]:
-    """Every case of the default profile as a call on a suite, the tests in turn, so that each kind comes early."""
+def checks(launch: str, sparse: bool, every: int = 1) -> list[Check]:
+    """Each case, or each of number `every`, of each test of the default profile as a call on a suite.
+
+    The tests take turns, so that each kind of case comes early.
+    """
     profile = PROFILES["default"]
     by_test: list[list[Check]] = []
     for function in _test_functions():
@@ -59,6 +62,7 @@ def checks(launch: str, sparse: bool) -> list[Check]:
                 drawn = select(_Plans(launch, sparse), profile, **marks[kind].kwargs)
                 by_test.append([Check(ids, functools.partial(_call, function, case)) for case in drawn])
                 random.Random(0).shuffle(by_test[-1])
+                by_test[-1] = by_test[-1][::every]
     in_turn = itertools.chain.from_iterable(itertools.zip_longest(*by_test))
     return [check for check in in_turn if check is not None]
 
@@ -77,9 +81,9 @@ def first_finding(suite: Suite, *, first: str = "", every: int = 1) -> str:
 
     Args:
         first: every other case is of a test that checks a requirement whose id starts so.
-        every: try each case of this number only.
+        every: of each test, try each case of this number only.
     """
-    tried = checks(suite.launch, bool(suite.in_place))[::every]
+    tried = checks(suite.launch, bool(suite.in_place), every)
     concerned = [check for check in tried if first and check.concerns(first)]
     others = [check for check in tried if not (first and check.concerns(first))]
     for check in filter(None, itertools.chain.from_iterable(itertools.zip_longest(concerned, others))):

@@ -121,12 +121,48 @@ def test_a_case_that_cannot_be_judged_does_not_shift_the_answers() -> None:
     suite.close()
 
 
+def _ruins(change: Callable[[Tensor], object]) -> Kernel:
+    def kernel(*arrays: Tensor, **arguments: Any) -> tuple[Tensor, ...]:
+        outputs = RIGHT["float32_angle"](*arrays, **arguments)
+        change(arrays[0])
+        return outputs
+
+    return kernel
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda q: q.resize_(0),
+        lambda q: q.transpose_(0, 1),
+        lambda q: q.requires_grad_(True),
+        lambda q: setattr(q, "data", torch.zeros_like(q)),
+    ],
+)
+def test_an_array_that_is_not_what_it_was_is_found(change: Callable[[Tensor], object]) -> None:
+    suite = _suite(_ruins(change))
+    with pytest.raises(NonConformanceError, match="MEM-INPUT"):
+        suite.check(PLAIN)
+    suite.close()
+
+
+def test_an_exit_is_told_by_its_name() -> None:
+    def leaves(*_: Tensor, **__: Any) -> tuple[Tensor, ...]:
+        raise SystemExit(3)
+
+    suite = _suite(leaves)
+    with pytest.raises(NonConformanceError, match="got SystemExit: 3"):
+        suite.check(PLAIN.but(memory="page-end", num_tokens=4))
+    assert not suite.ledger.entries["MEM-READ"].failed
+    suite.close()
+
+
 @pytest.mark.parametrize(
     ("returned", "words"),
     [
         (None, "NoneType in place of"),
         ([1, 2, 3, 4], "q_rot is a int, not a tensor"),
-        ((torch.zeros(3),) * 3, "tuple in place of"),
+        ((torch.zeros(3),) * 3, "tuple of 3 in place of"),
         ((torch.zeros(3, dtype=torch.complex128),) * 4, "complex128"),
         ((torch.zeros(3).to_sparse(),) * 4, "sparse"),
     ],

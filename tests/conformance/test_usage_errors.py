@@ -77,6 +77,14 @@ def test_a_record_that_cannot_be_written(tmp_path: Path) -> None:
     _ends_with("cannot write the record", "--record", str(tmp_path))
 
 
+def test_a_launch_plan_for_a_callable() -> None:
+    _ends_with("--launch goes with the target host", "--target", "reference:rope_pool_fused", "--launch", "rect")
+
+
+def test_more_than_one_process() -> None:
+    _ends_with("run it without -n", "-p", "split", PYTHONPATH=str(Path(__file__).parent / "plugins"))
+
+
 def test_an_unknown_requirement(tmp_path: Path) -> None:
     stray = tmp_path / "test_stray.py"
     stray.write_text("import pytest\n@pytest.mark.requirement('ROT-X')\ndef test_x(): assert True\n")

@@ -92,6 +92,13 @@ def test_an_error_of_the_suite_itself_is_no_verdict(tmp_path: Path) -> None:
     assert "no verdict: 1 tests of the suite broke" in run.stdout
 
 
+def test_a_record_on_a_full_disk_is_told() -> None:
+    run = suite(SLOTS, "--target", f"{RIGHT}:float32_angle", "--record", "/dev/full")
+    assert run.returncode == 1
+    assert "the record /dev/full is incomplete: " in run.stdout
+    assert "INTERNALERROR" not in run.stdout + run.stderr
+
+
 def test_a_part_of_the_suite_gives_no_verdict() -> None:
     run = suite(SLOTS, "--target", f"{RIGHT}:float32_angle", "-k", "kinds")
     assert run.returncode == 0

@@ -38,6 +38,27 @@ def test_a_hang_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     calls.renew()
 
 
+def test_after_many_hangs_no_call_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(worker, "HANGS", 2)
+    calls = _worker("hangs_at_seven_tokens")
+    died = [calls.run(Case(num_tokens=7)).died for _ in range(3)]
+    assert died == [*["gave no answer within 0.2 s"] * 2, "was not made: 2 calls before it gave no answer"]
+    calls.renew()
+
+
+def test_what_a_target_prints_is_thrown_away(capfd: pytest.CaptureFixture[str]) -> None:
+    def prints(*arrays: object, **arguments: object) -> object:
+        print("noise", flush=True)
+        return RIGHT["float32_angle"](*arrays, **arguments)
+
+    for quiet in (True, False):
+        calls = Worker(CallableTarget("prints", prints), quiet=quiet)
+        assert calls.run(Case()).outputs is not None
+        calls.renew()
+        assert ("noise" in capfd.readouterr().out) is not quiet
+
+
 def test_state_lives_as_long_as_the_process() -> None:
     calls = _worker("every_second_write_skipped")
     written = [bool(len(outcome.pools["k_pool"].rows)) for outcome in map(calls.run, [Case()] * 4) if outcome.pools]

@@ -22,8 +22,8 @@ class CachesFrequency(Recipe):
     def __init__(self) -> None:
         self.frequencies: dict[object, Tensor] = {}
 
-    def key(self, call: Call) -> object:
-        raise NotImplementedError
+    def key(self, call: Call) -> object:  # noqa: ARG002  a hook: faults need the call
+        return None
 
     def frequency(self, call: Call) -> Tensor:
         return self.frequencies.setdefault(self.key(call), super().frequency(call))
