@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor
 
@@ -17,15 +19,15 @@ class Interleaved(Recipe):
         return torch.stack((y1, y2), dim=-1).flatten(-2)
 
 
-class LeavesElements(Recipe):
+class LeavesElements(Recipe, ABC):
     """Returns a part of the elements as they came."""
 
     def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         return torch.where(self.left(x), x, super().rotate(x, cos, sin))
 
+    @abstractmethod
     def left(self, x: Tensor) -> Tensor:
         """bool, broadcast against x [T, H, D]: what stays unrotated."""
-        raise NotImplementedError
 
 
 def tokens(x: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor
 
@@ -30,7 +32,7 @@ def clamped(x: Tensor) -> Tensor:
     return torch.where(x.isinf(), x.clamp(-limit, limit), x)
 
 
-class RestOfPool(Recipe):
+class RestOfPool(Recipe, ABC):
     """Does something to the rows that the call does not write."""
 
     def store(self, call: Call, k_rot: Tensor, k_pool: Tensor, v_pool: Tensor) -> None:
@@ -43,8 +45,9 @@ class RestOfPool(Recipe):
     def changed(self, k_pool: Tensor, v_pool: Tensor) -> tuple[Tensor, ...]:
         return k_pool, v_pool
 
+    @abstractmethod
     def change(self, rows: Tensor) -> Tensor:
-        raise NotImplementedError
+        """What the rows become that no slot names."""
 
 
 class KRotUnrotated(Recipe):
