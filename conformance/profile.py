@@ -63,7 +63,7 @@ class Profile:
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("smoke", 7, 48, prefill_tokens=32, seeds=1, examples=15, derandomised=True),
+        Profile("smoke", 4, 40, prefill_tokens=32, seeds=1, examples=15, derandomised=True),
         Profile("default", None, None, prefill_tokens=32, seeds=1, examples=120, derandomised=True),
         Profile("nightly", None, None, prefill_tokens=512, seeds=4, examples=2000, derandomised=False),
     )

@@ -65,7 +65,8 @@ def test_a_warning_does_not_decide() -> None:
 
 
 def test_a_crash_is_a_failed_case_and_the_others_are_judged() -> None:
-    run = suite("conformance/test_rotation.py", "--target", f"{PLANTED}:crashes_at_head_dim_96")
+    target = f"{PLANTED}:crashes_at_head_dim_96"
+    run = suite("conformance/test_rotation.py", "--profile", "default", "-k", "test_shapes", "--target", target)
     assert run.returncode == 1
     assert "the call crashed with SIGSEGV" in run.stdout
     assert "D=96" in run.stdout.split("crashed with SIGSEGV")[0].splitlines()[-3]
