@@ -47,30 +47,15 @@ def every_heads_per_thread(_: Profile) -> Iterator[Case]:
 def published_limits(_: Profile) -> Iterator[Case]:
     """The eight corners at which the published binding changes from split to rect, and other dtypes there; and GQA."""
     for kv, tokens in ((RECT_MIN_KV_HEADS - 1, RECT_MIN_TOKENS), (RECT_MIN_KV_HEADS, RECT_MIN_TOKENS + 1)):
-        yield Case(
-            num_tokens=tokens,
-            num_qo_heads=2 * kv,
-            num_kv_heads=kv,
-            head_dim=RECT_MIN_HEAD_DIM,
-            pool_size=tokens + 5,
-            positions="uniform:4096",
-            slots="holes",
-            values="normal",
-        )
+        yield _batch(tokens).but(num_qo_heads=2 * kv, num_kv_heads=kv, head_dim=RECT_MIN_HEAD_DIM)
     for dtype, tokens, heads, dim in itertools.product(
         DTYPES,
         (RECT_MIN_TOKENS - 1, RECT_MIN_TOKENS),
         (RECT_MIN_KV_HEADS - 1, RECT_MIN_KV_HEADS),
         (RECT_MIN_HEAD_DIM - 2, RECT_MIN_HEAD_DIM),
     ):
-        yield Case(
-            dtype,
-            num_tokens=tokens,
-            num_qo_heads=heads,
-            num_kv_heads=heads,
-            head_dim=dim,
-            pool_size=tokens + 5,
-            positions="uniform:4096",
-            slots="holes",
-            values="normal",
-        )
+        yield _batch(tokens).but(dtype=dtype, num_qo_heads=heads, num_kv_heads=heads, head_dim=dim)
+
+
+def _batch(tokens: int) -> Case:
+    return Case(num_tokens=tokens, pool_size=tokens + 5, positions="uniform:4096", slots="holes", values="normal")

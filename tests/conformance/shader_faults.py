@@ -60,7 +60,7 @@ _ANGLE = "const float angle = float(position) *"
 _V_COPY = (
     "v_pool[row_offset(uint(slot), NUM_KV_HEADS, head) + gid.x] = v[row_offset(gid.y, NUM_KV_HEADS, head) + gid.x];"
 )
-# Each of these once passed the whole suite, or changed which requirement it fails.
+# Each shows itself in few cases: one order of threads, one size, one value, one range of positions.
 SUBTLE = [
     ShaderFault("last_lane_copies", "right for one order of threads only", _STORE_POOL, _LAST_LANE_COPIES),
     ShaderFault(

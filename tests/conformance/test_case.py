@@ -16,6 +16,13 @@ from kernel.memory import bits
 
 SPECIAL = Case(
     "f32",
+    num_tokens=5,
+    num_qo_heads=6,
+    num_kv_heads=3,
+    head_dim=66,
+    pool_size=9,
+    slots="holes",
+    values="wide",
     rope_base=10000.5,
     positions="list:0/5/2147483647",
     layout="q:transposed,k:step",
@@ -36,9 +43,7 @@ def test_line_and_json_read_back(case: Case) -> None:
 
 def test_every_field_reads_back() -> None:
     assert Case.parse(str(SPECIAL)) == SPECIAL
-    assert all(
-        value != getattr(Case(), name) for name, value in SPECIAL.to_json().items() if name[:3] in ("lay", "tok")
-    )
+    assert all(value != getattr(Case(), name) for name, value in SPECIAL.to_json().items())
 
 
 @pytest.mark.parametrize(
@@ -112,5 +117,5 @@ def test_a_layout_changes_strides_and_no_value(layout: str) -> None:
     dense, placed = dict(logical_call(case).tensors()), dict(build(case).call.tensors())
     for item in layout.split(","):
         name = item.partition(":")[0]
-        assert placed[name].stride() != dense[name].stride() or placed[name].storage_offset() % 64
+        assert placed[name].stride() != dense[name].stride()
     assert all(bool((bits(placed[name]) == bits(dense[name])).all()) for name in dense)
