@@ -1,8 +1,9 @@
-"""`python -m conformance replay 'CASE'`: make the calls of a case again, on any target, and judge them."""
+"""`python -m conformance`: make the calls of a case again and judge them; show how far the judge can be trusted."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -11,6 +12,7 @@ import torch
 
 from conformance import options, terminal
 from conformance.case import JOINT, Case, CaseError
+from conformance.evidence import sensitivity, soundness
 from conformance.inputs import build
 from conformance.record import Recorder
 from conformance.suite import NonConformanceError, Suite
@@ -22,18 +24,22 @@ _TOKENWISE_LIMIT = 64
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: the case conforms; 1: it does not; 4: the command or the target cannot be used."""
+    """0: the case conforms, or the judge is what it should be; 1: not; 4: the command or the target cannot be used."""
     parsed = _parser().parse_args(arguments)
     torch.set_num_threads(1)
     try:
-        cases = [Case.parse(line) for line in parsed.case.split(JOINT)]
-        for case in cases:
-            build(case)
-        suite = Suite(options.load_target(parsed), options.settings(parsed, strict=True), Recorder(None), quiet=False)
-        conforms = _replay(suite, cases)
+        return int(parsed.run(parsed))
     except (CaseError, TargetError) as error:
         print(f"error: {error}", file=sys.stderr)
         return USAGE_ERROR
+
+
+def _run_replay(parsed: argparse.Namespace) -> int:
+    cases = [Case.parse(line) for line in parsed.case.split(JOINT)]
+    for case in cases:
+        build(case)
+    suite = Suite(options.load_target(parsed), options.settings(parsed, strict=True), Recorder(None), quiet=False)
+    conforms = _replay(suite, cases)
     for line in terminal.findings(suite.ledger, options.replay_options(parsed)):
         print(line)
     suite.close()
@@ -48,11 +54,26 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m conformance", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="replay")
+    commands = parser.add_subparsers(required=True, metavar="replay|sensitivity|soundness")
     replay = commands.add_parser("replay", help="make the calls of a case again and judge them")
     replay.add_argument("case", metavar="CASE", help="a line that a run printed; ' ; ' joins calls of one process")
     options.add_target_options(replay.add_argument)
+    replay.set_defaults(run=_run_replay)
+    finds = commands.add_parser("sensitivity", help="the smallest defects that the judge finds, and fixed tolerances")
+    finds.add_argument("--seeds", type=_count, default=sensitivity.SEEDS, metavar="N", help="%(default)s by default")
+    finds.set_defaults(run=lambda parsed: sensitivity.run(parsed.seeds))
+    alarms = commands.add_parser("soundness", help="right kernels before the judge: no false alarm, and how tight")
+    alarms.add_argument("--elements", type=_count, default=10**7, metavar="N", help="at least; 1e7 by default")
+    alarms.set_defaults(run=lambda parsed: soundness.run(parsed.elements))
     return parser
+
+
+def _count(text: str) -> int:
+    """A whole number of at least 1, as 20 or 1e9."""
+    with contextlib.suppress(ValueError, OverflowError):
+        if float(text) == int(float(text)) >= 1:
+            return int(float(text))
+    raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, such as 20 or 1e9, got {text!r}")
 
 
 def _replay(suite: Suite, cases: list[Case]) -> bool:

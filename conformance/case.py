@@ -32,6 +32,7 @@ class Case:
 
     Attributes:
         positions, slots, values: how they are drawn, see `conformance.draw`.
+        v_bits: `arbitrary`, or `every` for each pattern of a 16-bit dtype in turn.
         layout: `dense`, or `operand:kind` joined by commas, see `conformance.placement`.
         memory: `margins`; `page-end` or `page-start` for buffers flush against unreadable pages; `sparse` for
             pools of zeros larger than memory.
@@ -53,6 +54,7 @@ class Case:
     slots: str = "permuted"
     values: str = "mixed"
     seed: int = 0
+    v_bits: str = "arbitrary"
     layout: str = "dense"
     memory: str = "margins"
     fault: str = ""

@@ -26,6 +26,7 @@ _TARGET = pytest.StashKey[Target]()
 _POOLS = {True: "written in place", False: "returned fresh", None: "unknown: the probe returned none"}
 _STARTED = pytest.StashKey[float]()
 _RECORDER = pytest.StashKey[Recorder]()
+_ANNOUNCED = pytest.StashKey[set[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or getattr(config.option, "numprocesses", None):
         raise pytest.UsageError("the suite keeps one set of books: run it without -n (pytest-xdist)")
     config.stash[_STARTED] = time.monotonic()
+    config.stash[_ANNOUNCED] = set()
     torch.set_num_threads(1)
     profile = _profile(config)
     hypothesis.settings.register_profile(profile.name, profile.hypothesis())
@@ -81,7 +83,8 @@ def _facts(config: pytest.Config) -> dict[str, str]:
         "device": described.device,
         **described.facts,
         **({"shader path": str(config.option.shader)} if config.option.shader else {}),
-        "accuracy": config.getoption("accuracy"),
+        "accuracy": options.accuracy(config.option),
+        "arithmetic": terminal.arithmetic(config.stash[_SUITE].behaviour),
         "launch": config.getoption("launch") if config.stash[_TARGET].has_launch_plans else "the target's own",
         "pools": _POOLS[config.stash[_SUITE].in_place],
         "profile": _profile(config).name,
@@ -104,7 +107,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config.stash[_SUITE] = suite
     config.stash[_RECORDER] = recorder
     limits = list(config.stash[_TARGET].describe().not_evidenced)
-    recorder.run({**_facts(config), "strict": _strict(config), "limits": limits})
+    recorder.run({**_facts(config), **suite.standard_facts(), "strict": _strict(config), "limits": limits})
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -159,7 +162,18 @@ def pytest_runtest_makereport(
         # The findings are shown once, by requirement, after the last test.
         report.longrepr = str(call.excinfo.value)
         report.user_properties.append(("nonconformance", item.nodeid))
+        _announce(item.config)
     return report
+
+
+def _announce(config: pytest.Config) -> None:
+    """Say what was found as soon as it is; the whole of it follows after the last test."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:
+        return
+    for line in terminal.first_failures(config.stash[_SUITE].ledger, config.stash[_ANNOUNCED]):
+        reporter.ensure_newline()
+        reporter.write_line(line)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -177,7 +191,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
             terminalreporter.write_line(line)
         if error := config.stash[_RECORDER].error:
             terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")
-        for line in terminal.table(suite.ledger):
+        for line in (*terminal.accuracy(suite.accuracy), "", *terminal.table(suite.ledger)):
             terminalreporter.write_line(line)
         if error := config.stash[_RECORDER].error:
             terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")

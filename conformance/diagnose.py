@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ class _Mistake:
     words: str
     result: Callable[[Rotation], Tensor]
     """The exact result of the mistake, float64 of x's shape."""
+    share: float = 1.0
+    """Of the elements, how many it must explain: a value near half-way may be rounded either way."""
 
 
 def _turned(r: Rotation, positions: Tensor) -> Tensor:
@@ -75,7 +78,34 @@ def _per_head(r: Rotation) -> Tensor:
 
 def _coarse(r: Rotation, dtype: torch.dtype) -> Tensor:
     rounded = r.positions.to(torch.float64).to(dtype).to(torch.float64)
-    return _turned(r, rounded.clamp(-(2**31), 2**31 - 1).to(torch.int64))
+    turned = _turned(r, rounded.clamp(-(2**31), 2**31 - 1).to(torch.int64))
+    # An infinite position has no sine.
+    return torch.where(rounded.isfinite()[:, None, None], turned, torch.nan)
+
+
+def _coarse_angle(r: Rotation, dtype: torch.dtype) -> Tensor:
+    table = reference.frequency_table(r.rope_base, r.x.shape[-1])
+    angle = (r.positions[:, None] * table.radians).to(dtype).to(torch.float64)[:, None]
+    return _with_turn(r, angle.cos(), angle.sin())
+
+
+def _coarse_frequency(r: Rotation, dtype: torch.dtype) -> Tensor:
+    table = reference.frequency_table(r.rope_base, r.x.shape[-1])
+    angle = (r.positions[:, None] * table.radians.to(dtype).to(torch.float64))[:, None]
+    return _with_turn(r, angle.cos(), angle.sin())
+
+
+def _coarse_turn(r: Rotation, dtype: torch.dtype) -> Tensor:
+    cos, sin = _turn(r)
+    return _with_turn(r, cos.to(dtype).to(torch.float64), sin.to(dtype).to(torch.float64))
+
+
+def _with_bits(r: Rotation, more: int) -> Tensor:
+    """The result held in a significand of so many bits more than the output has."""
+    exact = _turned(r, r.positions)
+    _, exponent = torch.frexp(exact)
+    step = torch.ldexp(torch.full_like(exact, torch.finfo(r.x.dtype).eps / 2**more), exponent - 1)
+    return torch.round(exact / step) * step
 
 
 def _based(rope_base: Callable[[float], float]) -> Callable[[Rotation], Tensor]:
@@ -98,6 +128,23 @@ _MISTAKES = (
     _Mistake("position cut to its low 16 bits", lambda r: _turned(r, r.positions % _INT16)),
     _Mistake("position rounded to bfloat16", lambda r: _coarse(r, torch.bfloat16)),
     _Mistake("position rounded to float16", lambda r: _coarse(r, torch.float16)),
+    *(
+        _Mistake(f"{what} rounded to {name}", functools.partial(coarse, dtype=dtype), share=0.9)
+        for name, dtype in (("float16", torch.float16), ("bfloat16", torch.bfloat16))
+        for what, coarse in (
+            ("angle", _coarse_angle),
+            ("frequency", _coarse_frequency),
+            ("sine and cosine", _coarse_turn),
+        )
+    ),
+    *(
+        _Mistake(
+            "rounded twice: first to a few bits more than the output has",
+            functools.partial(_with_bits, more=more),
+            share=0.9,
+        )
+        for more in range(2, 7)
+    ),
     _Mistake("sign of the position lost", lambda r: _turned(r, _int32(r.positions.abs()))),
     _Mistake("rope_base without its fraction", _based(lambda base: float(int(base)))),
     _Mistake("rope_base fixed at 10000", _based(lambda _: 10000.0)),
@@ -120,19 +167,31 @@ def looks_like(rotation: Rotation, bound: Bound, wrong: Tensor) -> str:
     sample = Rotation(rotation.x[tokens], rotation.positions[tokens], rotation.rope_base, rotation.out[tokens])
     at = wrong[tokens]
     size = torch.hypot(*sample.x.to(torch.float64).chunk(2, dim=-1)).repeat(1, 1, 2)
-    exact, allowed = bound.exact[tokens], bound.error[tokens] + 2.0**-21 * size
-    explained = []
+    exact, allowed = bound.exact[tokens], torch.maximum(bound.error[tokens], size * _recipe_error(sample))
+    best, words = 0.0, ""
     for mistake in _MISTAKES:
         result = mistake.result(sample)
         # A mistake that changes little here explains nothing.
-        if float(((result - exact).abs() > allowed)[at].double().mean()) > 0.75:
-            explained.append((mistake, reference.score(sample.out, Bound(result, allowed)) <= 1))
-    # A mistake that explains the right elements too goes before one that explains the wrong ones alone.
-    for whole in (torch.ones_like(at), at):
-        for mistake, right in explained:
-            if bool(right[whole].all()):
-                return mistake.words
+        if _share((result - exact).abs() <= allowed, at) >= 0.25:
+            continue
+        right = reference.score(sample.out, Bound(result, allowed, bound.arithmetic)) <= 1
+        right |= result.isnan() & sample.out.isnan()
+        # Of mistakes that explain the wrong elements, the one that explains most of the right ones too.
+        if _share(right, at) >= mistake.share and _share(right) > best:
+            best, words = _share(right), mistake.words
+    if words:
+        return words
     return _ROUNDED_TOWARD_ZERO if _truncated(rotation.out, bound, wrong) else ""
+
+
+def _share(hit: Tensor, among: Tensor | slice = slice(None)) -> float:
+    return float(hit[among].double().mean())
+
+
+def _recipe_error(sample: Rotation) -> Tensor:
+    """What the float32 recipe errs by, as a fraction of a pair's length: a mistake may be made by a kernel of it."""
+    turn = reference.turn_bound(sample.positions, sample.rope_base, sample.x.shape[-1], reference.FLOAT32_ANGLE)
+    return 2.0**-21 + turn.angle_error
 
 
 def _sample(wrong: Tensor) -> Tensor:

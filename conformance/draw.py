@@ -1,13 +1,13 @@
 """Numbers for a Case, from raw 64-bit words, so that every machine draws the same ones.
 
 Positions: `zero`, `equal:N`, `rise:N` (N, N+1, ...), `shuffled:N` (a permutation of that), `uniform:N` (0..N),
-`around:N` (N-8..N+8), `log` (log-uniform to 2^31-1), `negative:N` (-N..-1), `list:a/b/c`, and `decode:N`
-(sequences of mixed lengths up to N, padding at 0).
+`around:N` (N-8..N+8), `log` (log-uniform to 2^31-1) and `log:N` (to N), `negative:N` (-N..-1), `list:a/b/c`, and
+`decode:N` (sequences of mixed lengths up to N, padding at 0).
 Slots: `identity`, `permuted`, `reversed`, `last` (the last rows), `none` (all -1), `holes` (some negative, -1 and
 others), `int-min`, `first` (row 0 alone), `high` (rows past 65,535), `duplicate` (tokens in pairs), `past`
 (one slot at pool_size or above), `list:a/b/c`.
 Values of q and k: `normal`, `wide`, `subnormal`, `huge`, `cancel`, `zeros`, `mixed` (one of these per head),
-`nonfinite` (normal with Inf and NaN), `ones`. V and the pools are always arbitrary bits, see `raw_bits`.
+`nonfinite` (normal with Inf and NaN), `ones`. V and the pools are always arbitrary bits, see `raw_bits` and `v_bits`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
+Tokens = npt.NDArray[np.int64]
+# A long prefill is drawn a part at a time: raw words and float64 values are far larger than the arrays.
+_WORDS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,17 @@ _RANGES = {"f16": _Range(-24, -14, 15), "bf16": _Range(-133, -126, 127), "f32": 
 
 
 def words(case: Case, name: str, count: int) -> Words:
-    """`count` raw words of the stream of this case and `name` (Philox, fixed by its paper).
+    """The first `count` raw words of the stream of this case and `name`."""
+    return _stream(case, name).random_raw(count)
+
+
+def _stream(case: Case, name: str) -> np.random.Philox:
+    """The raw words of this case and `name` (Philox, fixed by its paper).
 
     Cases that differ in plan, layout, memory, fault, situation or token draw alike, so that they can be compared.
     """
     drawn = case.but(plan="", layout="dense", memory="margins", fault="", situation="", token=-1)
-    return np.random.Philox(key=[case.seed, zlib.crc32(f"{name} of {drawn}".encode())]).random_raw(count)
+    return np.random.Philox(key=[case.seed, zlib.crc32(f"{name} of {drawn}".encode())])
 
 
 def _unit(raw: Words) -> Floats:
@@ -99,8 +107,9 @@ def positions(case: Case) -> Tensor:
     elif kind == "zero":
         drawn = np.zeros(count, dtype=np.int64)
     elif kind == "log":
-        leading = np.uint64(1) << (raw % np.uint64(31))
-        drawn = (leading | ((raw >> np.uint64(8)) & (leading - np.uint64(1)))).astype(np.int64)
+        most = _number(text, kind) if text else INT32_MAX
+        leading = np.uint64(1) << (raw % np.uint64(max(1, most.bit_length())))
+        drawn = np.minimum((leading | ((raw >> np.uint64(8)) & (leading - np.uint64(1)))).astype(np.int64), most)
     else:
         drawn = _positions_by_number(kind, _number(text, kind), raw)
     return torch.from_numpy(np.clip(drawn, INT32_MIN, INT32_MAX).astype(np.int32))
@@ -199,6 +208,15 @@ def raw_bits(case: Case, name: str, shape: tuple[int, ...]) -> Tensor:
     return _from_bits(np.where(kind % 8 == 0, special, drawn), case.dtype).reshape(shape)
 
 
+def v_bits(case: Case, shape: tuple[int, int, int]) -> Tensor:
+    """V [num_tokens, num_kv_heads, head_dim]: arbitrary bits, or every pattern of a 16-bit dtype in turn."""
+    if case.v_bits == "arbitrary":
+        return raw_bits(case, "v", shape)
+    if case.v_bits != "every" or case.dtype == "f32":
+        raise CaseError(f"v_bits is arbitrary, or every for f16 and bf16; got {case.v_bits} for {case.dtype}")
+    return _from_bits(np.arange(np.prod(shape)).astype(np.uint16), case.dtype).reshape(shape)
+
+
 def _specials(unsigned: np.dtype[Any], dtype: str) -> npt.NDArray[Any]:
     exponent, quiet = _EXPONENT[dtype], _QUIET[dtype]
     one = (exponent >> 1) & ~(exponent & -exponent) & exponent
@@ -237,16 +255,27 @@ def _from_bits(unsigned: npt.NDArray[Any], dtype: str) -> Tensor:
 
 def values(case: Case, name: str, shape: tuple[int, int, int]) -> Tensor:
     """[num_tokens, num_heads, head_dim] of the case's dtype, drawn as `case.values` says."""
-    raw = words(case, name, int(np.prod(shape))).reshape(shape)
+    stream = _stream(case, name)
+    drawn = torch.empty(shape, dtype=TORCH_DTYPES[case.dtype])
+    step = max(1, _WORDS_AT_ONCE // max(1, shape[1] * shape[2]))
+    for first in range(0, shape[0], step):
+        rows = drawn[first : first + step]
+        raw = stream.random_raw(rows.numel()).reshape(rows.shape)
+        rows.copy_(_rows(case, raw, np.arange(first, first + len(rows))))
+    return drawn
+
+
+def _rows(case: Case, raw: Words, tokens: Tokens) -> Tensor:
+    """The values of these tokens; raw [len(tokens), num_heads, head_dim]."""
     if case.values == "mixed":
-        drawn = _mixed(case, raw)
-    elif case.values == "nonfinite":
+        return _as_dtype(_mixed(case, raw, tokens), case.dtype)
+    if case.values == "nonfinite":
         return _with_nonfinite(_as_dtype(_normal(case, raw), case.dtype), raw)
-    elif case.values in _VALUES:
-        drawn = _VALUES[case.values](case, raw)
-    else:
-        raise CaseError(f"unknown kind of values: {case.values}")
-    return _as_dtype(drawn, case.dtype)
+    if case.values == "cancel":
+        return _as_dtype(_cancel(case, raw, tokens), case.dtype)
+    if case.values in _VALUES:
+        return _as_dtype(_VALUES[case.values](case, raw), case.dtype)
+    raise CaseError(f"unknown kind of values: {case.values}")
 
 
 def _as_dtype(drawn: Floats, dtype: str) -> Tensor:
@@ -291,26 +320,29 @@ def _zeros(case: Case, raw: Words) -> Floats:
     return np.where(raw & np.uint64(4), zero, _normal(case, raw))
 
 
-def _cancel(case: Case, raw: Words) -> Floats:
+def _cancel(case: Case, raw: Words, tokens: Tokens) -> Floats:
     """Pairs nearly along the rotation's axes, so that one of the two results nearly vanishes."""
-    return _cancelling(case, raw, np.broadcast_to(np.arange(len(raw))[:, None], raw.shape[:2]))
+    return _cancelling(case, raw, np.broadcast_to(tokens[:, None], raw.shape[:2]))
 
 
-def _cancelling(case: Case, raw: Words, tokens: npt.NDArray[np.int64]) -> Floats:
+def _cancelling(case: Case, raw: Words, tokens: Tokens) -> Floats:
     """As `_cancel`, for rows [..., head_dim] of the given tokens [...]."""
     if case.head_dim % 2:
         raise CaseError(f"values that cancel need pairs: head_dim={case.head_dim} is odd")
     half = case.head_dim // 2
-    turn = reference.cos_sin(positions(case), case.rope_base, case.head_dim)
+    if not tokens.size:
+        return np.zeros(raw.shape)
+    lowest = int(tokens.min())
+    turn = reference.cos_sin(positions(case)[lowest : int(tokens.max()) + 1], case.rope_base, case.head_dim)
     # On a grid that hides how machines differ in the last bits of a cosine.
-    cos, sin = (np.round(t.numpy()[tokens] * 2.0**24) * 2.0**-24 for t in turn)
+    cos, sin = (np.round(t.numpy()[tokens - lowest] * 2.0**24) * 2.0**-24 for t in turn)
     radius = _binades(raw[..., :half], -2, 3)
     upper = raw[..., half:] & np.uint64(1) == 0
     first, second = np.where(upper, sin, cos) * radius, np.where(upper, cos, -sin) * radius
     return np.concatenate((first, second), axis=-1)
 
 
-def _mixed(case: Case, raw: Words) -> Floats:
+def _mixed(case: Case, raw: Words, tokens: Tokens) -> Floats:
     """Each head of each token is of one kind: three in eight normal, the rest shared by the others."""
     which = ((raw[..., 0] >> np.uint64(20)) % np.uint64(8)).astype(np.int64)
     drawn = _normal(case, raw)
@@ -318,7 +350,7 @@ def _mixed(case: Case, raw: Words) -> Floats:
         rows = which == index
         drawn[rows] = kind(case, raw[rows])
     rows = which == 4
-    drawn[rows] = _cancelling(case, raw[rows], rows.nonzero()[0])
+    drawn[rows] = _cancelling(case, raw[rows], tokens[rows.nonzero()[0]])
     return drawn
 
 
@@ -328,7 +360,6 @@ _VALUES: dict[str, Callable[[Case, Words], Floats]] = {
     "subnormal": _subnormal,
     "huge": _huge,
     "zeros": _zeros,
-    "cancel": _cancel,
     "ones": lambda _, raw: np.ones(raw.shape),
 }
 

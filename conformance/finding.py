@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from conformance.measure import Measure
+
 FAILURE, WARNING = "failure", "warning"
 
 
@@ -57,6 +59,15 @@ class Judgement:
 
     findings: list[Finding] = field(default_factory=list)
     checks: dict[str, Check] = field(default_factory=dict)
+    measure: Measure | None = None
+    """How near to its bound the rotation came; None where none was judged."""
+
+    def measured(self, measure: Measure) -> None:
+        """Add what was measured of one output."""
+        if self.measure is None:
+            self.measure = measure
+        else:
+            self.measure.add(measure)
 
     def looked(self, requirement: str, elements: int, worst: float | None = None) -> None:
         """Count `elements` under `requirement`; a check that looked at nothing is none."""
@@ -72,7 +83,8 @@ class Judgement:
 
     def filed_under(self, requirement: str) -> Judgement:
         """The same, failures and counts under one requirement; warnings and memory faults keep their own."""
-        filed = Judgement([f if _keeps_its_own(f) else replace(f, requirement=requirement) for f in self.findings])
+        findings = [f if _keeps_its_own(f) else replace(f, requirement=requirement) for f in self.findings]
+        filed = Judgement(findings, measure=self.measure)
         for check in self.checks.values():
             filed.looked(requirement, check.elements, check.worst)
         return filed

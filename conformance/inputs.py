@@ -17,6 +17,8 @@ from kernel.memory import bits
 
 # Layouts of several arrays: q, k and v are slices, by heads, of one projection; the pools are halves of one cache.
 TOGETHER = {"qkv": (("q", "k", "v"), 1), "pools": (("k_pool", "v_pool"), 0)}
+# A call of more elements is drawn anew each time: it would fill the memory.
+_KEPT_ELEMENTS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -29,19 +31,19 @@ class Inputs:
 
 def logical_call(case: Case) -> Call:
     """The call's arrays, dense and unplaced: what the oracle sees; not to be written to. Raises CaseError."""
-    return _drawn(case.but(plan=""))
+    row = (case.num_qo_heads + 4 * case.num_kv_heads) * case.head_dim
+    draw_call = _drawn if case.num_tokens * row <= _KEPT_ELEMENTS else _draw
+    return draw_call(case.but(plan=""))
 
 
-# Cases that differ in their plan alone follow one another.
-@functools.lru_cache(maxsize=2)
-def _drawn(case: Case) -> Call:
+def _draw(case: Case) -> Call:
     q_shape = (case.num_tokens, case.num_qo_heads, case.head_dim)
     kv_shape = (case.num_tokens, case.num_kv_heads, case.head_dim)
     pool_shape = (case.pool_size, case.num_kv_heads, case.head_dim)
     arrays: dict[str, Any] = {
         "q": draw.values(case, "q", q_shape),
         "k": draw.values(case, "k", kv_shape),
-        "v": draw.raw_bits(case, "v", kv_shape),
+        "v": draw.v_bits(case, kv_shape),
         "positions": draw.positions(case),
         "slots": draw.slots(case),
         "k_pool": _pool(case, "k_pool", pool_shape),
@@ -61,6 +63,10 @@ def _drawn(case: Case) -> Call:
         call = situations.apply(call, case.situation)
     call = fault.apply(call, case.fault)
     return call if case.token < 0 else _only(call, case.token)
+
+
+# Cases that differ in their plan alone follow one another.
+_drawn = functools.lru_cache(maxsize=2)(_draw)
 
 
 def _pool(case: Case, name: str, shape: tuple[int, int, int]) -> Tensor:

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 from conformance.suite import Settings
 from kernel import targets
-from kernel.targets import Target
-from reference import ACCURACY_CLASSES
+from kernel.targets import DEFAULT_MATH, MATH_MODELS, Target
+from reference import ACCURACY_CLASSES, EXACT_ANGLE, FAST, FLOAT32_ANGLE
 
-DEFAULT_ACCURACY = "float32-angle"
+AUTO = "auto"
 
 
 class AddOption(Protocol):
@@ -29,23 +29,38 @@ def add_target_options(add: AddOption) -> None:
     )
     add("--shader", type=Path, metavar="FILE", help="Metal source for the target host; ours by default")
     add(
+        "--math",
+        choices=sorted(MATH_MODELS),
+        help="for the target host, what an unqualified cos, sin or exp2 is: the C library's (libm, the default), or "
+        "fast:: in a fast-math build (metal-fast)",
+    )
+    add(
         "--accuracy",
-        choices=sorted(ACCURACY_CLASSES),
-        default=DEFAULT_ACCURACY,
-        help=f"accuracy class that the target is held to; {DEFAULT_ACCURACY} by default",
+        choices=(*ACCURACY_CLASSES, AUTO),
+        help=f"accuracy class that the target is held to: {EXACT_ANGLE.name} by default for our own shader, "
+        f"{FLOAT32_ANGLE.name} for any other target; {AUTO} holds it to {FAST.name} and tells the tightest class kept",
     )
 
 
 def load_target(options: Any) -> Target:
     """The target that the options name. Raises TargetError."""
-    # Metal's fast math goes with the class that allows for it.
-    fast_math = options.accuracy == "fast"
-    return targets.load(options.target, options.shader, fast_math=fast_math)
+    return targets.load(options.target, options.shader, options.math)
+
+
+def accuracy(options: Any) -> str:
+    """The accuracy class that the target is held to, or `auto`."""
+    if options.accuracy is not None:
+        return str(options.accuracy)
+    ours = options.target == "host" and options.shader is None
+    return EXACT_ANGLE.name if ours else FLOAT32_ANGLE.name
 
 
 def settings(options: Any, *, strict: bool) -> Settings:
     """How the options want the target judged; a replay has no `launch`, its case tells the plan."""
-    return Settings(ACCURACY_CLASSES[options.accuracy], launch=getattr(options, "launch", "all"), strict=strict)
+    name = accuracy(options)
+    tighter = tuple(a for a in ACCURACY_CLASSES.values() if a is not FAST) if name == AUTO else ()
+    decides = FAST if name == AUTO else ACCURACY_CLASSES[name]
+    return Settings(decides, tighter, launch=getattr(options, "launch", "all"), strict=strict)
 
 
 def replay_options(options: Any) -> str:
@@ -55,6 +70,8 @@ def replay_options(options: Any) -> str:
         words += ["--target", options.target]
     if options.shader is not None:
         words += ["--shader", str(options.shader)]
-    if options.accuracy != DEFAULT_ACCURACY:
+    if options.math not in (None, DEFAULT_MATH):
+        words += ["--math", options.math]
+    if options.accuracy is not None:
         words += ["--accuracy", options.accuracy]
     return " ".join(words)

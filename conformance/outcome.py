@@ -88,7 +88,7 @@ class Observer:
         disturbed = self._disturbed()
         if answer is None:
             return Outcome(raised=raised, changes=tuple(changes), disturbed=disturbed)
-        changes += [Change(o.buffer, "outside", o.count, o.first) for o in answer.overwritten]
+        changes += [Change(o.buffer, o.where, o.count, o.first) for o in answer.overwritten]
         malformed = _malformed(answer)
         if malformed:
             return Outcome(malformed=malformed, changes=tuple(changes), disturbed=disturbed)
@@ -96,8 +96,9 @@ class Observer:
         outputs = {name: returned[name].contiguous().clone() for name in OUTPUTS[:2]}
         pools = {n: _pool_after(inputs.placed[n], before[n], returned[f"{n}_new"]) for n in ("k_pool", "v_pool")}
         aliases = _aliases(returned, {name: placed.tensor for name, placed in inputs.placed.items()})
-        kept = [*OUTPUTS[:2], *(f"{name}_new" for name, pool in pools.items() if not pool.in_place)]
-        self._earlier.append([(name, returned[name], returned[name].contiguous().clone()) for name in kept])
+        fresh = {f"{name}_new": returned[f"{name}_new"] for name, pool in pools.items() if not pool.in_place}
+        copies = {**outputs, **{name: pool.contiguous().clone() for name, pool in fresh.items()}}
+        self._earlier.append([(name, returned[name], copy) for name, copy in copies.items()])
         return Outcome(outputs, pools, changes=tuple(changes), aliases=aliases, disturbed=disturbed)
 
     def _in_kept_memory(self, inputs: Inputs) -> Inputs:

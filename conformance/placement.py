@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 from conformance.case import CaseError
-from kernel.memory import INTEGER, between_margins, bits, pattern
+from kernel.memory import INTEGER, between_guards, between_margins, bits
 
-PROT_NONE = 0
 LAYOUTS = ("dense", "offset", "step", "transposed", "sliced", "broadcast", "odd-stride")
 MEMORIES = ("margins", "page-end", "page-start", "sparse", "kept")
 _MAP_NORESERVE = 0x4000
@@ -196,20 +195,4 @@ def _storage(length: int, itemsize: int, memory: str) -> tuple[Tensor, int]:
         return between_margins(length, itemsize)
     if memory not in MEMORIES:
         raise CaseError(f"no memory {memory!r}; there are {', '.join(MEMORIES)}")
-    return _between_guards(length, itemsize, memory)
-
-
-def _between_guards(length: int, itemsize: int, memory: str) -> tuple[Tensor, int]:
-    """Pages between two that may not be touched; the tensor is flush against one of them."""
-    page = mmap.PAGESIZE
-    usable = -(-max(1, length * itemsize) // page) * page
-    mapping = mmap.mmap(-1, usable + 2 * page)
-    whole = torch.frombuffer(mapping, dtype=torch.int8)
-    libc = ctypes.CDLL(None, use_errno=True)
-    for guard in (whole.data_ptr(), whole.data_ptr() + page + usable):
-        if libc.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(page), PROT_NONE):
-            raise OSError(ctypes.get_errno(), "cannot protect a guard page")
-    storage = whole[page : page + usable].view(INTEGER[itemsize])
-    storage.fill_(pattern(itemsize))
-    start = 0 if memory == "page-start" else len(storage) - length
-    return storage, start
+    return between_guards(length, itemsize, at_end=memory == "page-end")

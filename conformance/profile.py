@@ -21,6 +21,7 @@ class Profile:
         calls_refused: likewise for the tests of refused calls, which cost little.
         prefill_tokens: tokens of a chunk of prefill at the head shapes of models in use.
         seeds: how many draws of each numeric case.
+        swept_positions: sweeps try every position below this.
         examples: generated cases per property.
         derandomised: whether generated cases are the same in every run.
     """
@@ -30,6 +31,7 @@ class Profile:
     calls_refused: int | None
     prefill_tokens: int
     seeds: int
+    swept_positions: int
     examples: int
     derandomised: bool
 
@@ -63,8 +65,12 @@ class Profile:
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("smoke", 4, 40, prefill_tokens=32, seeds=1, examples=15, derandomised=True),
-        Profile("default", None, None, prefill_tokens=32, seeds=1, examples=120, derandomised=True),
-        Profile("nightly", None, None, prefill_tokens=512, seeds=4, examples=2000, derandomised=False),
+        Profile("smoke", 4, 40, prefill_tokens=32, seeds=1, swept_positions=512, examples=15, derandomised=True),
+        Profile(
+            "default", None, None, prefill_tokens=32, seeds=1, swept_positions=2048, examples=120, derandomised=True
+        ),
+        Profile(
+            "nightly", None, None, prefill_tokens=512, seeds=4, swept_positions=2**20, examples=2000, derandomised=False
+        ),
     )
 }

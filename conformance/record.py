@@ -1,7 +1,8 @@
 """The record: one JSON object per line, flushed as it happens, so that a crash loses nothing.
 
-Lines: `run` (first: what was tested and how), `case` (one judgement), `requirement` (one verdict each),
-`end` (last: exit status, counts, seconds).
+Lines: `run` (first: what was tested and how), `case` (one judgement), `class` (how one accuracy class fared),
+`accuracy` (one dtype and position decade), `requirement` (one verdict each), `end` (last: exit status, counts,
+seconds).
 """
 
 from __future__ import annotations
@@ -54,6 +55,10 @@ class Recorder:
                 "note": note,
             }
         )
+
+    def accuracy(self, line: dict[str, Any]) -> None:
+        """A `class` or an `accuracy` line."""
+        self._write(line)
 
     def requirement(self, entry: Entry) -> None:
         """The verdict on one requirement."""

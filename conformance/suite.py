@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from conformance import relation
+from conformance.accuracy import AccuracyBook
 from conformance.case import Case, joined
 from conformance.finding import FAILURE, Finding, Judgement
 from conformance.judge import Expected, expect, judge, judge_guards
 from conformance.ledger import Ledger
 from conformance.outcome import Outcome
 from conformance.record import Recorder
+from conformance.standard import Standard, arithmetic_of
 from conformance.worker import Worker
 from kernel.targets import Target
 from reference import Accuracy
@@ -34,6 +36,9 @@ class Settings:
     """How strictly a target is judged, and under which launch plans."""
 
     accuracy: Accuracy
+    """The class that decides."""
+    tighter: tuple[Accuracy, ...] = ()
+    """Classes that are told of, tightest first."""
     launch: str = "all"
     """`split`, `rect` or `all`."""
     strict: bool = False
@@ -45,7 +50,10 @@ class Suite:
     def __init__(self, target: Target, settings: Settings, recorder: Recorder, *, quiet: bool = True) -> None:
         self.target = target
         self.settings = settings
+        self.behaviour = target.measure()
+        self.standard = Standard(settings.accuracy, arithmetic_of(self.behaviour), settings.tighter)
         self.ledger = Ledger()
+        self.accuracy = AccuracyBook(self.standard)
         self.test = ""
         """Name of the test that is running, for the record."""
         self._recorder = recorder
@@ -75,12 +83,22 @@ class Suite:
 
     def finish(self, facts: dict[str, Any]) -> None:
         """Record the verdicts and close the record."""
+        for line in self.accuracy.lines():
+            self._recorder.accuracy(line)
         for entry in self.ledger.entries.values():
             self._recorder.requirement(entry)
         self._recorder.end(facts)
 
+    def standard_facts(self) -> dict[str, Any]:
+        """What rotations are held to, for the record: the classes' terms, and what probes showed of the target."""
+        return {
+            "terms": [{"class": a.name, **asdict(term)} for a in self.standard.classes for term in a.terms],
+            "probes": [asdict(probe) for probe in self.behaviour.probes],
+            "allowed": asdict(self.standard.arithmetic),
+        }
+
     def expected(self, case: Case) -> Expected:
-        return expect(case, self.settings.accuracy)
+        return expect(case, self.standard)
 
     def judged(self, case: Case, outcome: Outcome) -> Judgement:
         """What the judge says, nothing booked."""
@@ -173,6 +191,8 @@ class Suite:
         """Enter one judgement in books and record; its report, in lines, when it fails the run."""
         line = joined(cases)
         self.ledger.add(line, judgement, note)
+        if judgement.measure is not None:
+            self.accuracy.add(line, judgement.measure)
         violation = self.expected(cases[-1]).violation
         self._recorder.case(self.test, cases, judgement, violation.number if violation else 0, note)
         failed = self.ledger.decides_failure(judgement, strict=self.settings.strict)

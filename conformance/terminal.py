@@ -5,7 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 
+from conformance.accuracy import AccuracyBook, Cell
 from conformance.ledger import Entry, Ledger, Reported
+from conformance.measure import decade_name
+from kernel.targets import Behaviour
 
 SHOWN_PER_REQUIREMENT = 3
 _HEADINGS = ("requirement", "tier", "cases", "worst", "verdict", "sentence")
@@ -25,6 +28,17 @@ def findings(ledger: Ledger, options: str) -> Iterator[str]:
                 for reported in _telling(book.values()):
                     yield from (f"  {line}" for line in _shown(reported, options))
                 yield ""
+
+
+def first_failures(ledger: Ledger, announced: set[str]) -> Iterator[str]:
+    """Two lines for each failing requirement that is not `announced` yet; they are from then on."""
+    for id, entry in ledger.entries.items():
+        if entry.failed and id not in announced:
+            announced.add(id)
+            [reported] = _telling(entry.failed.values())[:1]
+            finding = reported.finding
+            yield f"{'FAIL' if entry.decides else 'FINDING'} {id}  {finding.what}"
+            yield f"     {finding.looks_like or finding.where or finding.extent}"
 
 
 def _telling(book: Iterable[Reported]) -> list[Reported]:
@@ -51,10 +65,7 @@ def replay_command(case: str, options: str) -> str:
 
 def table(ledger: Ledger) -> Iterator[str]:
     """A line per requirement: id, tier, cases, worst error as a fraction of its bound, verdict, sentence."""
-    rows = [_HEADINGS, *map(_row, ledger.entries.values())]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    for row in rows:
-        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+    return _columns([_HEADINGS, *map(_row, ledger.entries.values())])
 
 
 def _row(entry: Entry) -> tuple[str, ...]:
@@ -64,6 +75,69 @@ def _row(entry: Entry) -> tuple[str, ...]:
         verdict = "finding"
     requirement = entry.requirement
     return requirement.id, requirement.tier, str(len(entry.cases)), worst, verdict, requirement.sentence
+
+
+def arithmetic(behaviour: Behaviour) -> str:
+    """What the probes measured of the target, in a line."""
+    words = {
+        "arithmetic {}": behaviour.rounding,
+        "conversions {}": behaviour.narrowing,
+        "products and sums {}": _word(behaviour.contraction, "fused", "not fused"),
+        "subnormals {}": _word(behaviour.flushes, "flushed", "kept"),
+        "half subnormals {}": _word(behaviour.flushes_half, "flushed", "kept"),
+        "NaN and infinity {}": _word(behaviour.nonfinite, "honoured", "not honoured"),
+    }
+    told = [phrase.format(word) for phrase, word in words.items() if word]
+    return ", ".join(told) or "not measured: rounding to nearest is expected, flushing of subnormals allowed"
+
+
+def _word(answer: bool | None, yes: str, no: str) -> str | None:
+    return None if answer is None else yes if answer else no
+
+
+def accuracy(book: AccuracyBook) -> Iterator[str]:
+    """How the error grows with the position, and which accuracy classes are kept."""
+    dtypes = book.dtypes()
+    if not dtypes:
+        return
+    cells_of = book.cells
+    yield f"error by position: worst score under {book.told}, and largest error as a fraction of the pair's length"
+    rows = [("position", *dtypes, "bound says nothing")]
+    for decade in book.decades():
+        cells = [cells_of.get((dtype, decade)) for dtype in dtypes]
+        seen = [cell.seen for cell in cells if cell]
+        silent = sum(s.uninformative for s in seen) / sum(s.elements for s in seen)
+        rows.append(
+            (decade_name(decade), *(_cell(cell) for cell in cells), f"{silent:.2%} of elements" if silent else "")
+        )
+    yield from _columns(rows)
+    if book.uninformative:
+        yield (
+            f"on {book.uninformative:.2%} of all elements, from positions {book.first_uninformative()} on, "
+            f"the bound of {book.told} says nothing: a pass there is no evidence"
+        )
+    yield from _classes(book)
+
+
+def _cell(cell: Cell | None) -> str:
+    return f"{cell.worst:.3f} {cell.seen.error:.1e}" if cell else ""
+
+
+def _classes(book: AccuracyBook) -> Iterator[str]:
+    for entry in book.classes.values():
+        if entry.beyond is None:
+            yield f"{entry.name}: kept (worst score {entry.worst:.3f})"
+        else:
+            where = f"left from position {entry.beyond} on (worst score {entry.worst:.3g})"
+            yield f"{entry.name}: {where}; case {entry.case}"
+    if book.standard.tighter:
+        yield f"tightest class kept: {book.tightest or 'none'}"
+
+
+def _columns(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
 
 
 def summary(ledger: Ledger, *, strict: bool = False, broken: int = 0, interrupted: bool = False) -> str:

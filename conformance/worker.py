@@ -115,8 +115,21 @@ class HarnessError(Exception):
     """The suite itself failed in the child; not a finding about the target."""
 
 
+def _send(link: Connection, answer: Outcome | str) -> None:
+    """Arrays go apart from the rest, so that a large one is not copied once more."""
+    arrays: list[pickle.PickleBuffer] = []
+    rest = pickle.dumps(answer, protocol=5, buffer_callback=arrays.append)
+    link.send_bytes(pickle.dumps((rest, [array.raw().nbytes for array in arrays])))
+    for array in arrays:
+        link.send_bytes(array.raw())
+
+
 def _received(link: Connection) -> Outcome:
-    answer = pickle.loads(link.recv_bytes())
+    rest, sizes = pickle.loads(link.recv_bytes())
+    arrays = [bytearray(size) for size in sizes]
+    for array in arrays:
+        link.recv_bytes_into(array)
+    answer = pickle.loads(rest, buffers=arrays)
     if isinstance(answer, str):
         raise HarnessError(answer)
     assert isinstance(answer, Outcome)
@@ -145,7 +158,7 @@ def _serve(link: Connection, other_end: Connection, target: Target, quiet: bool)
             answer: Outcome | str = _packed(observer.observe(case))
         except Exception:
             answer = traceback.format_exc()
-        link.send_bytes(pickle.dumps(answer))
+        _send(link, answer)
 
 
 def _packed(outcome: Outcome) -> Outcome:

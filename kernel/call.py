@@ -56,7 +56,7 @@ def check(call: Call) -> None:
         ValueError: one of the eleven documented errors, in their documented order.
         RuntimeError: what the native binding refuses: positions or slots that are not int32, an odd
             head_dim, a float dtype other than f16, bf16 and f32; and, here, slots past the pool and
-            a rope_base that has no logarithm.
+            a rope_base that is no positive float32.
     """
     _check_ranks(call)
     _check_shapes(call)
@@ -108,8 +108,8 @@ def _check_binding(call: Call) -> None:
         )
     if call.head_dim % 2:
         raise RuntimeError(f"head_dim must be even, got {call.head_dim}")
-    if not call.rope_base > 0:
-        raise RuntimeError(f"rope_base must be positive, got {call.rope_base}")
+    if not 0 < torch.tensor(call.rope_base, dtype=torch.float32) < torch.inf:
+        raise RuntimeError(f"rope_base must be a positive float32, got {call.rope_base}")
     past = (call.slots >= call.k_pool.shape[0]).nonzero()
     if len(past):
         token = int(past[0])

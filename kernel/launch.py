@@ -10,10 +10,15 @@ ENTRY_BUFFERS: dict[str, tuple[str, ...]] = {
     "v_to_pool": ("v", "v_pool", "slots"),
     "rope_pool_rect": ("q", "k", "v", "q_out", "k_out", "k_pool", "v_pool", "positions", "slots"),
 }
+# An entry point that rotates may ask for one more buffer, at the next index: `kernel.frequency.frequency_table`, ulong
+# [head_dim/2]. Each decides for itself.
+FREQUENCIES = "frequencies"
+MAY_ASK = ("rope_q", "rope_k_pool", "rope_pool_rect")
 SUFFIXES = ("f16", "bf16", "f32")
 REQUIRED_ENTRIES = {
     f"{entry}_{suffix}": len(buffers) for entry, buffers in ENTRY_BUFFERS.items() for suffix in SUFFIXES
 }
+ENTRIES_THAT_MAY_ASK = frozenset(f"{entry}_{suffix}" for entry in MAY_ASK for suffix in SUFFIXES)
 
 # The published binding takes the rectangle only at and above these sizes, and only for bf16.
 RECT_MIN_HEAD_DIM = 128
@@ -71,8 +76,8 @@ class Launch:
 
     @property
     def buffers(self) -> tuple[str, ...]:
-        """Buffer names in index order."""
-        return ENTRY_BUFFERS[self.entry]
+        """Buffer names in index order, the last the one that the entry point may ask for, if it may."""
+        return ENTRY_BUFFERS[self.entry] + (FREQUENCIES,) * (self.entry in MAY_ASK)
 
 
 def published_plan(dtype: str, extent: Extent) -> LaunchPlan:

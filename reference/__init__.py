@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from reference.accuracy import ACCURACY_CLASSES, EXACT_ANGLE, FAST, FLOAT32_ANGLE, Accuracy
+from reference.accuracy import ACCURACY_CLASSES, EXACT_ANGLE, FAST, FLOAT32_ANGLE, GRANTED, Accuracy, Arithmetic, Term
+from reference.aggregate import Bias, FrequencyError, frequency_error, output_bias
 from reference.angle import cos_sin, frequency_table
 from reference.arguments import RULES, ArgumentError, Rule, Violation, check_arguments, first_violation
-from reference.bounds import Bound, TurnBound, element_bound, error_bound, turn_bound
+from reference.bounds import Bound, TurnBound, element_bound, error_bound, token_blocks, turn_bound
 from reference.compare import allowed_interval, plain_error_bound, score
 from reference.floats import FORMATS, FloatFormat, format_of, round_once
 from reference.pool import bits, candidates, write_rows
@@ -19,12 +21,17 @@ __all__ = [
     "FAST",
     "FLOAT32_ANGLE",
     "FORMATS",
+    "GRANTED",
     "RULES",
     "Accuracy",
     "ArgumentError",
+    "Arithmetic",
+    "Bias",
     "Bound",
     "FloatFormat",
+    "FrequencyError",
     "Rule",
+    "Term",
     "TurnBound",
     "Violation",
     "allowed_interval",
@@ -36,7 +43,9 @@ __all__ = [
     "error_bound",
     "first_violation",
     "format_of",
+    "frequency_error",
     "frequency_table",
+    "output_bias",
     "plain_error_bound",
     "rope_pool_fused",
     "rotate",
@@ -80,6 +89,14 @@ def rope_pool_fused(
         num_qo_heads=num_qo_heads,
         num_kv_heads=num_kv_heads,
     )
-    q_rot = round_once(rotate(q, positions, rope_base), q.dtype)
-    k_rot = round_once(rotate(k, positions, rope_base), k.dtype)
+    q_rot, k_rot = _rotated(q, positions, rope_base), _rotated(k, positions, rope_base)
     return q_rot, k_rot, write_rows(k_pool, slots, k_rot), write_rows(v_pool, slots, v)
+
+
+def _rotated(x: Tensor, positions: Tensor, rope_base: float) -> Tensor:
+    """x rotated and rounded once; block by block, so that no float64 copy of all of it is made."""
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    # An empty x is one block: its arguments are checked all the same.
+    for block in token_blocks(x) if x.numel() else [slice(None)]:
+        out[block] = round_once(rotate(x[block], positions[block], rope_base), x.dtype)
+    return out

@@ -27,6 +27,8 @@ _INT32_SAFE = {torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16}
 _INT32_CHECKED = {torch.int64, torch.uint32, torch.uint64}
 _QUARTER_COS = torch.tensor([1.0, 0.0, -1.0, 0.0], dtype=torch.float64)
 _QUARTER_SIN = torch.tensor([0.0, 1.0, 0.0, -1.0], dtype=torch.float64)
+# Angles per block: its float64 temporaries stay in the second-level cache.
+_BLOCK = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,24 @@ def position_column(positions: Tensor) -> Tensor:
 
 
 def cos_sin_of(column: Tensor, table: FrequencyTable) -> tuple[Tensor, Tensor]:
-    """cos and sin of column * table.radians: float64 [..., 1] and [n] give [..., n]."""
+    """cos and sin of column * table.radians: float64 [..., 1] and [n] give [..., n].
+
+    Worked out a block of rows at a time: beside its results it needs the memory of a few blocks.
+    """
+    width = len(table.radians)
+    step = max(1, _BLOCK // width)
+    if column.numel() <= step:
+        return _cos_sin_block(column, table)
+    rows = column.reshape(-1, 1)
+    shape = (*column.shape[:-1], width)
+    cos, sin = torch.empty(shape, dtype=torch.float64), torch.empty(shape, dtype=torch.float64)
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        cos.view(len(rows), -1)[part], sin.view(len(rows), -1)[part] = _cos_sin_block(rows[part], table)
+    return cos, sin
+
+
+def _cos_sin_block(column: Tensor, table: FrequencyTable) -> tuple[Tensor, Tensor]:
     turns = torch.round(column * table.quarter_turns)
     high = torch.sub(column * table.chunk0, turns, alpha=HALF_PI[0])
     high.add_(torch.sub(column * table.chunk1, turns, alpha=HALF_PI[1]))

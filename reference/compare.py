@@ -1,8 +1,9 @@
 """Judging an output: how much of the error allowance it needs, by the reals that round to it.
 
 An output o of type T is right if some real within E of the exact y rounds to it. The reals that may round to
-o run from half-way to its neighbour below to half-way to the one above, both ends counted; for an infinity
-from the overflow threshold on; for a zero, which may be a flushed subnormal, to the smallest normal number.
+o run from half-way to its neighbour below to half-way to the one above, both ends counted; away from zero to
+the neighbour itself where the output rounding may be toward zero; for an infinity from the overflow threshold
+on; for a zero that may be a flushed subnormal, to the smallest normal number.
 Their distance from y, in units of E, is the score; at most 1 is right. Rounding is monotone, so this is exact
 where ulp distances fail: at zero, under cancellation, for subnormals and on overflow.
 """
@@ -14,15 +15,21 @@ import math
 import torch
 from torch import Tensor
 
-from reference.bounds import Bound, token_blocks
-from reference.floats import FloatFormat, binade, format_of, ulp
+from reference.bounds import Bound, may_flush, token_blocks
+from reference.floats import FLOAT32, FloatFormat, binade, format_of, ulp
 
 _ONE = torch.tensor(1.0, dtype=torch.float64)
 
 
-def _may_flush(bound: Bound, fmt: FloatFormat) -> Tensor:
+def _flushed(bound: Bound, fmt: FloatFormat) -> Tensor:
     """Where the value before the output rounding may be subnormal in the output type, and so flushed."""
-    return bound.exact.abs() - bound.error <= fmt.smallest_normal
+    subnormal = bound.exact.abs() - bound.error <= fmt.smallest_normal
+    return subnormal if may_flush(fmt, bound.arithmetic) else torch.zeros_like(subnormal)
+
+
+def _truncates(bound: Bound, fmt: FloatFormat) -> bool:
+    """Whether the output rounding may be toward zero; the last float32 sum is the output rounding of float32."""
+    return bound.arithmetic.toward_zero if fmt == FLOAT32 else bound.arithmetic.narrows_toward_zero
 
 
 def _score_block(out: Tensor, bound: Bound, score: Tensor) -> None:
@@ -34,8 +41,10 @@ def _score_block(out: Tensor, bound: Bound, score: Tensor) -> None:
     outer_gap = binade(size).clamp_min_(fmt.smallest_normal).mul_(fmt.unit / 2)
     # Towards zero the grid is that of the binade just below: finer at a power of two.
     inner_gap = binade(size * (1.0 - 2.0**-30)).clamp_min_(fmt.smallest_normal).mul_(fmt.unit / 2)
+    if _truncates(bound, fmt):
+        outer_gap.mul_(2.0).masked_fill_(size == fmt.largest, math.inf)
     smallest, largest = size.aminmax()
-    if not float(smallest) > 0.0:
+    if may_flush(fmt, bound.arithmetic) and not float(smallest) > 0.0:
         # A zero may be a flushed subnormal; a NaN hides the smallest value.
         flushed = (size == 0.0) * torch.tensor(fmt.smallest_normal, dtype=torch.float64)
         outer_gap, inner_gap = torch.maximum(outer_gap, flushed), torch.maximum(inner_gap, flushed)
@@ -60,15 +69,19 @@ def score(out: Tensor, bound: Bound) -> Tensor:
         raise ValueError(f"out {tuple(out.shape)} and bound {tuple(bound.exact.shape)} differ in shape")
     result = torch.empty(out.shape, dtype=torch.float64)
     for block in token_blocks(out):
-        _score_block(out[block], Bound(bound.exact[block], bound.error[block]), result[block])
+        _score_block(out[block], bound.at(block), result[block])
     return result
 
 
-def _nearest(values: Tensor, fmt: FloatFormat, up: bool) -> Tensor:
-    """float64 values rounded to the grid of `fmt`, half-way points all up or all down."""
+def _farthest(values: Tensor, fmt: FloatFormat, truncates: bool) -> Tensor:
+    """The largest of the outputs that float64 values may be rounded to; half-way points go up.
+
+    A negative value that may be truncated goes up to the next point of the grid.
+    """
     spacing = ulp(values, fmt).clamp_(max=fmt.overflow_grid)
     steps = values / spacing
-    return (torch.floor(steps + 0.5) if up else torch.ceil(steps - 0.5)) * spacing
+    reach = torch.where(steps < 0, 1.0, 0.5) if truncates else 0.5
+    return torch.floor(steps + reach) * spacing
 
 
 def allowed_interval(bound: Bound, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -77,17 +90,21 @@ def allowed_interval(bound: Bound, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     Outputs between them are right too, but for those between a flushed zero and the rest.
     """
     fmt = format_of(dtype)
-    low = _nearest(bound.exact - bound.error, fmt, up=False)
-    high = _nearest(bound.exact + bound.error, fmt, up=True)
-    flush = _may_flush(bound, fmt)
+    truncates = _truncates(bound, fmt)
+    low = _farthest(bound.error - bound.exact, fmt, truncates).neg_()
+    high = _farthest(bound.exact + bound.error, fmt, truncates)
+    flush = _flushed(bound, fmt)
     low = torch.where(flush, low.clamp(max=0.0), low)
     high = torch.where(flush, high.clamp(min=0.0), high)
     return low.to(dtype), high.to(dtype)
 
 
 def plain_error_bound(bound: Bound, dtype: torch.dtype) -> Tensor:
-    """B with |out - exact| <= B for every right finite output: for messages; `score` is the sharper judge."""
+    """B with |out - exact| <= B for every right finite output: for messages; `score` is the sharper judge.
+
+    Not for a value past the largest finite one, of which that one may be the truncation.
+    """
     fmt = format_of(dtype)
     reach = bound.exact.abs() + bound.error
-    plain = bound.error + ulp(reach, fmt) / 2
-    return torch.where(_may_flush(bound, fmt), torch.maximum(plain, bound.exact.abs()), plain)
+    plain = bound.error + ulp(reach, fmt) * (1.0 if _truncates(bound, fmt) else 0.5)
+    return torch.where(_flushed(bound, fmt), torch.maximum(plain, bound.exact.abs()), plain)

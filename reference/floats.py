@@ -33,6 +33,11 @@ class FloatFormat:
         return 2.0 ** (1 - self.precision)
 
     @property
+    def largest(self) -> float:
+        """The largest finite value."""
+        return self.overflow_grid * (1.0 - self.unit / 2)
+
+    @property
     def overflow_grid(self) -> float:
         """The power of two that would follow the largest finite value if exponents went on."""
         return 2.0 ** (self.max_exponent + 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +10,15 @@ from typing import Any
 
 import jinja2
 
-from reports.record import FAIL, WARNING, Case, Check, Finding, Record, Requirement
+from reports import numbers
+from reports.accuracy import accuracy
+from reports.allowed import by_class, sentences
+from reports.model import FAIL, WARNING, Case, Check, Finding, Record, Requirement
+from reports.replay import replay_command
 from reports.verdict import Verdict, conclude, deciding
 
 SHOWN_PER_REQUIREMENT = 5
-# What `python -m conformance replay` assumes when an option is left out.
-_DEFAULT_TARGET, _DEFAULT_ACCURACY = "host", "float32-angle"
-_NOT_FACTS = ("kind", "format", "limits")
+_NOT_FACTS = ("kind", "format", "limits", "terms", "probes", "allowed")
 _NUMBER = re.compile(r"\d[\d.,]*(e[+-]?\d+)?")
 _UNKNOWN_TIER = "tier unknown"
 
@@ -84,7 +85,7 @@ def render(record: Record) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["fraction"] = fraction
+    environment.filters.update(fraction=numbers.fraction, relative=numbers.relative)
     sections = tuple(section for section in _sections(record) if section.groups)
     verdict = conclude(record)
     return environment.get_template("template.html.j2").render(
@@ -94,32 +95,13 @@ def render(record: Record) -> str:
         counts=list(_counts(record)),
         tiers=_tiers(record, verdict, {group.requirement.id: group.anchor for s in sections for group in s.groups}),
         sections=sections,
+        accuracy=accuracy(record),
+        standard=record.standard,
+        quantity=numbers.quantity,
+        terms=by_class(record.standard.terms) if record.standard else {},
+        allowances=list(sentences(record.standard.allowed)) if record.standard else [],
         limits=_limits(record.run),
     )
-
-
-def replay_command(case: str, run: dict[str, Any]) -> str:
-    """The command that makes the calls of `case` again on the target of `run`, ready for a POSIX shell."""
-    words = ["python", "-m", "conformance", "replay", case]
-    for option, key, default in (
-        ("--target", "target", _DEFAULT_TARGET),
-        ("--shader", "shader path", ""),
-        ("--accuracy", "accuracy", _DEFAULT_ACCURACY),
-    ):
-        value = str(run.get(key, default))
-        if value != default:
-            words += [option, value]
-    return shlex.join(words)
-
-
-def fraction(worst: float | None) -> str:
-    """An error as a fraction of its bound; rounding never moves it onto the bound."""
-    if worst is None:
-        return ""
-    text = f"{worst:.3g}"
-    if text == "1" and worst != 1:
-        return "<1" if worst < 1 else ">1"
-    return text
 
 
 def _facts(record: Record) -> Iterator[tuple[str, str]]:

@@ -1,97 +1,41 @@
-"""A recorded run, read from its JSON lines: `run` first, then `case`, then `requirement`, `end` last."""
+"""A recorded run, read from its JSON lines: `run` first, `end` last, and between them what was found.
+
+Between them: `case` (one judgement), `class` (how one accuracy class fared), `accuracy` (one dtype and position
+decade), `requirement` (one verdict). Records of older suites have no `class` and no `accuracy` lines.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
+from reports.model import (
+    SEVERITIES,
+    VERDICTS,
+    Allowed,
+    Case,
+    Cell,
+    Check,
+    ClassResult,
+    End,
+    Finding,
+    Probe,
+    Record,
+    Requirement,
+    Standard,
+    Term,
+)
+
 FORMAT = 1
-FAILURE, WARNING = SEVERITIES = ("failure", "warning")
-PASS, FAIL, WARN, NOT_RUN = VERDICTS = ("pass", "FAIL", "warn", "not run")
+# Scores of pairs are written with six decimals.
+_PAIR_ROUNDING = 1e-6
 
 
 class RecordError(Exception):
     """The record cannot be read; the text is one line that says why."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One way in which a call broke a requirement; the texts are those of the judge."""
-
-    requirement: str
-    what: str
-    where: str
-    extent: str
-    looks_like: str
-    severity: str
-    """One of SEVERITIES."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """How many elements a case showed for a requirement; worst: largest error as a fraction of its bound."""
-
-    elements: int
-    worst: float | None
-
-
-@dataclass(frozen=True)
-class Case:
-    """One judgement."""
-
-    test: str
-    line: str
-    """What replays the case; ` ; ` joins the calls of one process."""
-    checks: dict[str, Check]
-    findings: tuple[Finding, ...]
-    note: str
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """The run's verdict on one requirement; cases, failed and warned count distinct case lines."""
-
-    id: str
-    tier: str
-    sentence: str
-    source: str
-    cases: int
-    elements: int
-    worst: float | None
-    failed: int
-    warned: int
-    verdict: str
-    """One of VERDICTS."""
-
-
-@dataclass(frozen=True)
-class End:
-    """How the run ended: pytest's exit status and counts."""
-
-    exit_status: int
-    cases: int
-    tests_failed: int
-    tests_collected: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Record:
-    """All that a run left behind. `end` is None, and `torn` may be true, for a run that died."""
-
-    run: dict[str, Any]
-    cases: tuple[Case, ...]
-    requirements: tuple[Requirement, ...]
-    end: End | None
-    torn: bool
-    """Whether the last line is cut off."""
-
-    @property
-    def distinct_cases(self) -> int:
-        return len({case.line for case in self.cases})
 
 
 def read(path: Path) -> Record:
@@ -136,18 +80,68 @@ def _check_run(path: Path, objects: list[dict[str, Any]]) -> None:
 
 def _assemble(path: Path, objects: list[dict[str, Any]], torn: bool) -> Record:
     items: dict[str, list[Any]] = {kind: [] for kind in _READERS}
+    standard = _read_line(path, 1, "run", _standard, objects[0])
     for number, line in enumerate(objects[1:], 2):
         kind = line.get("kind")
         if items["end"]:
             raise RecordError(f"{path}, line {number}: a line of kind {kind!r} after the end of the run")
         if not isinstance(kind, str) or kind not in _READERS:
             raise RecordError(f"{path}, line {number}: unknown kind {kind!r}")
-        try:
-            items[kind].append(_READERS[kind](line))
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise RecordError(f"{path}, line {number}: malformed line of kind {kind!r} ({error!r})") from error
-    end = items["end"][0] if items["end"] else None
-    return Record(objects[0], tuple(items["case"]), tuple(items["requirement"]), end, torn)
+        items[kind].append(_read_line(path, number, kind, _READERS[kind], line))
+    _check_once(path, "class", (result.name for result in items["class"]))
+    _check_once(path, "class", ("decides" for result in items["class"] if result.decides))
+    _check_once(path, "accuracy", ((cell.dtype, cell.decade) for cell in items["accuracy"]))
+    if len({cell.accuracy for cell in items["accuracy"]}) > 1:
+        raise RecordError(f"{path}: lines of kind 'accuracy' for more than one class")
+    return Record(
+        run=objects[0],
+        standard=standard,
+        cases=tuple(items["case"]),
+        classes=tuple(items["class"]),
+        cells=tuple(items["accuracy"]),
+        requirements=tuple(items["requirement"]),
+        end=items["end"][0] if items["end"] else None,
+        torn=torn,
+    )
+
+
+def _read_line(
+    path: Path, number: int, kind: str, reader: Callable[[dict[str, Any]], Any], line: dict[str, Any]
+) -> Any:
+    try:
+        return reader(line)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
+        raise RecordError(f"{path}, line {number}: malformed line of kind {kind!r} ({error!r})") from error
+
+
+def _check_once(path: Path, kind: str, keys: Iterable[Hashable]) -> None:
+    """No two lines of a kind may say the same thing twice."""
+    seen: set[Hashable] = set()
+    for key in keys:
+        if key in seen:
+            raise RecordError(f"{path}: two lines of kind {kind!r} for {key!r}")
+        seen.add(key)
+
+
+def _standard(run: dict[str, Any]) -> Standard | None:
+    if not {"terms", "probes", "allowed"} & set(run):
+        return None
+    return Standard(
+        terms=tuple(map(_term, run["terms"])),
+        probes=tuple(Probe(str(p["name"]), str(p["measured"]), str(p["control"])) for p in run["probes"]),
+        allowed=Allowed(**{name: _flag(value) for name, value in run["allowed"].items()}),
+    )
+
+
+def _term(entry: dict[str, Any]) -> Term:
+    return Term(
+        accuracy=str(entry["class"]),
+        name=str(entry["name"]),
+        value=_finite(entry["value"]),
+        unit=str(entry["unit"]),
+        source=str(entry["source"]),
+        reason=str(entry["reason"]),
+    )
 
 
 def _case(line: dict[str, Any]) -> Case:
@@ -172,6 +166,48 @@ def _finding(line: dict[str, Any]) -> Finding:
         looks_like=str(line.get("looks_like", "")),
         severity=line["severity"],
     )
+
+
+def _class(line: dict[str, Any]) -> ClassResult:
+    result = ClassResult(
+        name=str(line["name"]),
+        decides=_flag(line["decides"]),
+        kept=_flag(line["kept"]),
+        worst=_score(line["worst"]),
+        beyond=None if line["beyond"] is None else _count(line["beyond"]),
+        case=str(line["case"]),
+    )
+    left = result.beyond is not None
+    if left != (result.worst > 1) or left != bool(result.case) or (left and result.kept):
+        raise ValueError("kept, worst, beyond and case contradict each other")
+    return result
+
+
+def _cell(line: dict[str, Any]) -> Cell:
+    cell = Cell(
+        accuracy=str(line["class"]),
+        dtype=str(line["dtype"]),
+        decade=_count(line["decade"]),
+        positions=str(line["positions"]),
+        elements=_count(line["elements"]),
+        uninformative=_count(line["uninformative"]),
+        error=_finite(line["error"]),
+        worst=_score(line["worst"]),
+        cases=tuple(map(str, line["cases"])),
+        pairs=tuple(None if pair is None else _pair(*pair, cases=line["cases"]) for pair in line["pairs"]),
+    )
+    if cell.uninformative > cell.elements:
+        raise ValueError(f"{cell.uninformative} uninformative elements of {cell.elements}")
+    worst = max((pair[0] for pair in cell.pairs if pair), default=0.0)
+    if not math.isclose(worst, cell.worst, rel_tol=_PAIR_ROUNDING, abs_tol=_PAIR_ROUNDING):
+        raise ValueError(f"worst is {cell.worst}, of its pairs {worst}")
+    return cell
+
+
+def _pair(score: Any, place: Any, *, cases: list[Any]) -> tuple[float, int]:
+    if _count(place) >= len(cases):
+        raise ValueError(f"no case {place}")
+    return _score(score), place
 
 
 def _requirement(line: dict[str, Any]) -> Requirement:
@@ -206,4 +242,36 @@ def _worst(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {"case": _case, "requirement": _requirement, "end": _end}
+def _score(value: Any) -> float:
+    number = float(value)
+    if not number >= 0:
+        raise ValueError(f"{value!r} is no score")
+    return number
+
+
+def _finite(value: Any) -> float:
+    number = _score(value)
+    if math.isinf(number):
+        raise ValueError(f"{value!r} is not finite")
+    return number
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "case": _case,
+    "class": _class,
+    "accuracy": _cell,
+    "requirement": _requirement,
+    "end": _end,
+}

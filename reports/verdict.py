@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reports.record import FAIL, FAILURE, NOT_RUN, End, Record
+from reports.model import FAIL, FAILURE, NOT_RUN, End, Record
 
 DECIDING_TIERS = ("documented", "numeric", "memory")
 CONFORMS, FAILS, INCOMPLETE = "conforms", "fails", "incomplete"

@@ -1,7 +1,11 @@
 // NeoX rotary embedding of Q and K, fused with the scatter of the rotated K and the raw V into KV pools by slot.
 //
+// Accuracy class exact-angle, at every int32 position and float32 base. rope_pool_fused_float32.metal needs no table.
+//
 // All arrays are dense and row-major: q [num_tokens, num_qo_heads, head_dim], k and v [num_tokens, num_kv_heads,
-// head_dim], the pools [pool_size, num_kv_heads, head_dim], positions and slots [num_tokens].
+// head_dim], the pools [pool_size, num_kv_heads, head_dim], positions and slots [num_tokens], and frequencies
+// [head_dim / 2], in units of 2^-64 turn: base^(-2i / head_dim) / (2 pi), the turns of pair i per position, without
+// whole turns.
 // The grid's y is the token, its z the group of HEADS_PER_THREAD heads; y is exact in a dispatch by threads.
 
 #include <metal_stdlib>
@@ -10,22 +14,36 @@ using namespace metal;
 constant uint HEAD_DIM [[function_constant(0)]];
 constant uint NUM_QO_HEADS [[function_constant(1)]];
 constant uint NUM_KV_HEADS [[function_constant(2)]];
-constant float LOG2_BASE_OVER_HEAD_DIM [[function_constant(3)]];
 constant uint HEADS_PER_THREAD [[function_constant(4)]];
 
 constant uint HALF_DIM = HEAD_DIM / 2;
+
+constant float RADIANS_PER_UNIT = 3.40612158e-19f;  // 2 pi / 2^64
 
 // A pair (x[i], x[i + head_dim / 2]) of one head turns by one angle, whatever the head.
 struct Rotation {
     float cosine;
     float sine;
 
-    // base^(-2i / head_dim) = 2^(-2i log2(base) / head_dim). Precise functions, because the error of the fast ones
-    // grows with the angle.
-    Rotation(int position, uint i) {
-        const float angle = float(position) * precise::exp2(-float(2 * i) * LOG2_BASE_OVER_HEAD_DIM);
-        cosine = precise::cos(angle);
-        sine = precise::sin(angle);
+    // The phase, in units of 2^-64 turn, wraps as the angle does; what remains beside the nearest quarter turn is a
+    // float of at most pi/4. Its error, even where floats round toward zero, in units of 2^-24 rad:
+    //   frequency, half a unit times |position| <= 2^31       2^-34 turn    < 0.01
+    //   float(rest), below 2^37 units as |rest| <= 2^61       2^-27 turn    < 0.79
+    //   RADIANS_PER_UNIT, within 2^-25 of itself              pi/4 2^-25    < 0.40
+    //   the product, below 1                                  2^-24 rad     < 1.00
+    // Together below 2.2 * 2^-24, so below 2^-22 rad. A phase of 0 gives exactly cosine 1 and sine 0.
+    Rotation(int position, ulong frequency) {
+        const ulong phase = ulong(long(position)) * frequency;
+        const ulong quadrant = (phase + (1ul << 61)) >> 62;
+        const long rest = long(phase - (quadrant << 62));
+        const float angle = float(rest) * RADIANS_PER_UNIT;
+        const float c = precise::cos(angle), s = precise::sin(angle);
+        cosine = (quadrant & 1) ? -s : c;
+        sine = (quadrant & 1) ? c : s;
+        if (quadrant & 2) {
+            cosine = -cosine;
+            sine = -sine;
+        }
     }
 
     float2 apply(float2 x) const {
@@ -62,11 +80,12 @@ template <typename T>
 [[kernel]] void rope_q(device const T* q [[buffer(0)]],
                        device T* q_out [[buffer(1)]],
                        device const int* positions [[buffer(2)]],
+                       device const ulong* frequencies [[buffer(3)]],
                        uint3 gid [[thread_position_in_grid]]) {
     if (gid.x >= HALF_DIM) {
         return;
     }
-    const Rotation rotation(positions[gid.y], gid.x);
+    const Rotation rotation(positions[gid.y], frequencies[gid.x]);
     rotate_heads<T>(q, q_out, q_out, -1, rotation, NUM_QO_HEADS, gid);
 }
 
@@ -76,11 +95,12 @@ template <typename T>
                             device T* k_pool [[buffer(2)]],
                             device const int* positions [[buffer(3)]],
                             device const int* slots [[buffer(4)]],
+                            device const ulong* frequencies [[buffer(5)]],
                             uint3 gid [[thread_position_in_grid]]) {
     if (gid.x >= HALF_DIM) {
         return;
     }
-    const Rotation rotation(positions[gid.y], gid.x);
+    const Rotation rotation(positions[gid.y], frequencies[gid.x]);
     rotate_heads<T>(k, k_out, k_pool, slots[gid.y], rotation, NUM_KV_HEADS, gid);
 }
 
@@ -112,6 +132,7 @@ template <typename T, typename Bits>
                                device T* v_pool [[buffer(6)]],
                                device const int* positions [[buffer(7)]],
                                device const int* slots [[buffer(8)]],
+                               device const ulong* frequencies [[buffer(9)]],
                                uint3 gid [[thread_position_in_grid]]) {
     const int slot = slots[gid.y];
     for (uint head = gid.z * HEADS_PER_THREAD; head < (gid.z + 1) * HEADS_PER_THREAD; ++head) {
@@ -120,27 +141,28 @@ template <typename T, typename Bits>
     if (gid.x >= HALF_DIM) {
         return;
     }
-    const Rotation rotation(positions[gid.y], gid.x);
+    const Rotation rotation(positions[gid.y], frequencies[gid.x]);
     rotate_heads<T>(q, q_out, q_out, -1, rotation, NUM_QO_HEADS, gid);
     rotate_heads<T>(k, k_out, k_pool, slot, rotation, NUM_KV_HEADS, gid);
 }
 
-#define INSTANTIATE(suffix, T, Bits)                                                                              \
-    template [[host_name("rope_q_" #suffix)]] [[kernel]] void rope_q<T>(                                          \
+#define INSTANTIATE(suffix, T, Bits)                                                                               \
+    template [[host_name("rope_q_" #suffix)]] [[kernel]] void rope_q<T>(                                           \
         device const T* q [[buffer(0)]], device T* q_out [[buffer(1)]], device const int* positions [[buffer(2)]], \
-        uint3 gid [[thread_position_in_grid]]);                                                                   \
-    template [[host_name("rope_k_pool_" #suffix)]] [[kernel]] void rope_k_pool<T>(                                \
-        device const T* k [[buffer(0)]], device T* k_out [[buffer(1)]], device T* k_pool [[buffer(2)]],           \
-        device const int* positions [[buffer(3)]], device const int* slots [[buffer(4)]],                         \
-        uint3 gid [[thread_position_in_grid]]);                                                                   \
-    template [[host_name("v_to_pool_" #suffix)]] [[kernel]] void v_to_pool<T, Bits>(                              \
-        device const T* v [[buffer(0)]], device T* v_pool [[buffer(1)]], device const int* slots [[buffer(2)]],   \
-        uint3 gid [[thread_position_in_grid]]);                                                                   \
-    template [[host_name("rope_pool_rect_" #suffix)]] [[kernel]] void rope_pool_rect<T, Bits>(                    \
-        device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],        \
-        device T* q_out [[buffer(3)]], device T* k_out [[buffer(4)]], device T* k_pool [[buffer(5)]],             \
-        device T* v_pool [[buffer(6)]], device const int* positions [[buffer(7)]],                                \
-        device const int* slots [[buffer(8)]], uint3 gid [[thread_position_in_grid]]);
+        device const ulong* frequencies [[buffer(3)]], uint3 gid [[thread_position_in_grid]]);                     \
+    template [[host_name("rope_k_pool_" #suffix)]] [[kernel]] void rope_k_pool<T>(                                 \
+        device const T* k [[buffer(0)]], device T* k_out [[buffer(1)]], device T* k_pool [[buffer(2)]],            \
+        device const int* positions [[buffer(3)]], device const int* slots [[buffer(4)]],                          \
+        device const ulong* frequencies [[buffer(5)]], uint3 gid [[thread_position_in_grid]]);                     \
+    template [[host_name("v_to_pool_" #suffix)]] [[kernel]] void v_to_pool<T, Bits>(                               \
+        device const T* v [[buffer(0)]], device T* v_pool [[buffer(1)]], device const int* slots [[buffer(2)]],    \
+        uint3 gid [[thread_position_in_grid]]);                                                                    \
+    template [[host_name("rope_pool_rect_" #suffix)]] [[kernel]] void rope_pool_rect<T, Bits>(                     \
+        device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],         \
+        device T* q_out [[buffer(3)]], device T* k_out [[buffer(4)]], device T* k_pool [[buffer(5)]],              \
+        device T* v_pool [[buffer(6)]], device const int* positions [[buffer(7)]],                                 \
+        device const int* slots [[buffer(8)]], device const ulong* frequencies [[buffer(9)]],                      \
+        uint3 gid [[thread_position_in_grid]]);
 
 INSTANTIATE(f16, half, ushort)
 INSTANTIATE(bf16, bfloat, ushort)

@@ -2,52 +2,115 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 import reference
+from conformance import measure
 from conformance.diagnose import Rotation, error_size, looks_like
 from conformance.finding import FAILURE, WARNING, Finding, Judgement
+from conformance.judge.aggregate import judge_aggregate
 from conformance.judge.expected import Expected, worst_finite
+from conformance.measure import Measure, Rotated
 from conformance.pattern import extent
 from kernel.memory import is_pattern
-from reference import Accuracy, Bound
+from reference import Bound
 
 
 def judge_rotation(expected: Expected, outputs: dict[str, Tensor], judgement: Judgement) -> None:
     """Every element of q_rot and k_rot."""
-    for name, bound in (("q", expected.q), ("k", expected.k)):
+    for name in ("q", "k"):
         out = outputs[f"{name}_rot"]
         if out.numel():
-            _judge_bound(expected, name, out, bound, judgement)
+            _judge_bound(expected, name, out, judgement)
             _judge_position_zero(expected, name, out, judgement)
+            judge_aggregate(expected, name, out, judgement)
 
 
-def _judge_bound(expected: Expected, name: str, out: Tensor, bound: Bound, judgement: Judgement) -> None:
-    base = "ROT-NONFINITE" if expected.case.values == "nonfinite" else f"ROT-{name.upper()}"
-    scores = reference.score(out, bound)
+@dataclass(frozen=True)
+class _Scored:
+    """One output of the tokens of `part`, and how much of its bound each element needs."""
+
+    name: str
+    part: slice
+    rotation: Rotation
+    bound: Bound
+    scores: Tensor
+    wrong: Tensor
+
+
+def _judge_bound(expected: Expected, name: str, out: Tensor, judgement: Judgement) -> None:
+    wrong = torch.zeros(out.shape, dtype=torch.bool)
+    first: _Scored | None = None
+    for part in expected.parts():
+        scored = _scored(expected, name, out, part, judgement)
+        wrong[part] = scored.wrong
+        if first is None and bool(scored.wrong.any()):
+            first = scored
+    if first is not None:
+        judgement.found(_finding(expected, first, wrong))
+
+
+def _scored(expected: Expected, name: str, out: Tensor, part: slice, judgement: Judgement) -> _Scored:
+    """Score one part and count what was looked at; what is only a warning is found here."""
+    bound = expected.bound(name, part, expected.accuracy)
+    x: Tensor = getattr(expected.call, name)[part]
+    rotation = Rotation(x, expected.positions[part], expected.call.rope_base, out[part])
+    scores = reference.score(rotation.out, bound)
+    wrong = scores > 1
+    base, skipped = _requirement(expected, name), expected.skipped[part]
     specified = ~bound.error.isinf()
     judgement.looked(base, int(specified.sum()), worst_finite(scores))
-    wrong = scores > 1
-    if bool(expected.skipped.any()):
+    if bool(skipped.any()):
         # A kernel that is wrong everywhere says nothing of skipped tokens.
-        worst = None if bool(wrong.any()) else worst_finite(scores[expected.skipped])
-        judgement.looked("SLOT-ROT", int(specified[expected.skipped].sum()), worst)
-    if expected.accuracy is reference.FAST:
-        wrong = wrong & ~_warn_of_overflow(base, name, out, bound, wrong, judgement)
-    if not bool(wrong.any()):
-        return
-    x = getattr(expected.call, name)
-    rotation = Rotation(x, expected.positions, expected.call.rope_base, out)
-    judgement.found(
-        Finding(
-            "SLOT-ROT" if _only_where_skipped(expected, bound, wrong) else base,
-            f"{name}_rot is beyond the {expected.accuracy.name} bound",
-            _first_place(out, bound, scores, wrong),
-            f"{extent(wrong, expected.skipped)}; {error_size(out, bound, wrong)}",
-            _likeness(rotation, bound, wrong, expected.accuracy),
-        )
+        worst = None if bool(wrong.any()) else worst_finite(scores[skipped])
+        judgement.looked("SLOT-ROT", int(specified[skipped].sum()), worst)
+    judgement.measured(_measure(expected, name, part, rotation, bound, scores))
+    if expected.accuracy is reference.FAST and not expected.standard.arithmetic.honours_nonfinite:
+        wrong = wrong & ~_warn_of_overflow(base, name, rotation.out, bound, wrong, judgement)
+    return _Scored(name, part, rotation, bound, scores, wrong)
+
+
+def _requirement(expected: Expected, name: str) -> str:
+    return "ROT-NONFINITE" if expected.case.values == "nonfinite" else f"ROT-{name.upper()}"
+
+
+def _measure(expected: Expected, name: str, part: slice, rotation: Rotation, bound: Bound, scores: Tensor) -> Measure:
+    told = Measure(str(rotation.out.dtype).removeprefix("torch."))
+    for accuracy in expected.standard.classes:
+        own = accuracy is expected.accuracy
+        held = bound if own else expected.bound(name, part, accuracy)
+        needed = scores if own else reference.score(rotation.out, held)
+        rotated = Rotated(rotation.x, rotation.positions, rotation.out, held)
+        told.classes[accuracy.name] = measure.kept(needed, rotation.positions)
+        for decade, seen in measure.decades(needed, rotated, expected.turn(part, accuracy)).items():
+            told.decades[accuracy.name, decade] = seen
+    return told
+
+
+def _finding(expected: Expected, first: _Scored, wrong: Tensor) -> Finding:
+    """What is wrong with an output: told of its first part that is, and of the extent over all parts."""
+    size = error_size(first.rotation.out, first.bound, first.wrong)
+    return Finding(
+        "SLOT-ROT" if _only_where_skipped(expected, first) else _requirement(expected, first.name),
+        f"{first.name}_rot is beyond the {expected.accuracy.name} bound",
+        _first_place(first),
+        "; ".join(filter(None, (extent(wrong, expected.skipped), _from_position(expected, wrong), size))),
+        _likeness(expected, first),
     )
+
+
+def _from_position(expected: Expected, wrong: Tensor) -> str:
+    """From which position on tokens are wrong, where it is the position that tells them from the right ones."""
+    hit, distance = wrong.flatten(1).any(dim=1), expected.positions.abs()
+    if bool(hit.all()):
+        return ""
+    lowest, highest_right = int(distance[hit].min()), int(distance[~hit].max())
+    if highest_right < lowest:
+        return f"from position {lowest} on, right up to {highest_right}"
+    return f"lowest position {lowest}"
 
 
 def _warn_of_overflow(
@@ -61,42 +124,43 @@ def _warn_of_overflow(
     return void
 
 
-def _only_where_skipped(expected: Expected, bound: Bound, wrong: Tensor) -> bool:
+def _only_where_skipped(expected: Expected, scored: _Scored) -> bool:
     """Whether the tokens that write no row are wrong, all of them, and those that write one are right.
 
     A token tells only where its elements are judged more finely than zero; one at position 0 tells little: a kernel
     that does not rotate at all is right there.
     """
-    telling = (bound.exact.abs() > bound.error) & (expected.positions != 0)[:, None, None] & wrong.any(dim=0)
+    skipped, wrong, bound = expected.skipped[scored.part], scored.wrong, scored.bound
+    telling = (bound.exact.abs() > bound.error) & (scored.rotation.positions != 0)[:, None, None] & wrong.any(dim=0)
     telling, hit = telling.flatten(1).any(dim=1), wrong.flatten(1).any(dim=1)
-    skipped = expected.skipped
     return bool((telling & ~skipped).any()) and not bool(hit[~skipped].any()) and bool(hit[skipped & telling].all())
 
 
-def _likeness(rotation: Rotation, bound: Bound, wrong: Tensor, accuracy: Accuracy) -> str:
-    if bool(is_pattern(rotation.out)[wrong].all()):
+def _likeness(expected: Expected, scored: _Scored) -> str:
+    if bool(is_pattern(scored.rotation.out)[scored.wrong].all()):
         return "never written: the output still holds the pattern that filled its buffer"
-    return looks_like(rotation, bound, wrong) or _other_class(rotation, accuracy)
+    return looks_like(scored.rotation, scored.bound, scored.wrong) or _other_class(expected, scored)
 
 
-def _other_class(rotation: Rotation, accuracy: Accuracy) -> str:
+def _other_class(expected: Expected, scored: _Scored) -> str:
     """The next class whose bound holds this rotation: a kernel of another recipe, or an error too small for it."""
     classes = list(reference.ACCURACY_CLASSES.values())
-    for looser in classes[classes.index(accuracy) + 1 :]:
-        bound = reference.error_bound(rotation.x, rotation.positions, rotation.rope_base, looser)
-        if bool((reference.score(rotation.out, bound) <= 1).all()):
+    for looser in classes[classes.index(expected.accuracy) + 1 :]:
+        bound = expected.bound(scored.name, scored.part, looser)
+        if bool((reference.score(scored.rotation.out, bound) <= 1).all()):
             return f"no known mistake; all of it is within the bound of the class {looser.name}"
     return ""
 
 
-def _first_place(out: Tensor, bound: Bound, scores: Tensor, wrong: Tensor) -> str:
-    at = tuple(int(i) for i in wrong.nonzero()[0])
+def _first_place(scored: _Scored) -> str:
+    at = tuple(int(i) for i in scored.wrong.nonzero()[0])
     token, head, element = at
-    low, high = (float(t) for t in reference.allowed_interval(Bound(bound.exact[at], bound.error[at]), out.dtype))
+    out, bound = scored.rotation.out, scored.bound.at(at)
+    low, high = (float(t) for t in reference.allowed_interval(bound, out.dtype))
     return (
-        f"token {token}, head {head}, element {element}: got {float(out[at]):.9g}, "
-        f"wanted {float(bound.exact[at]):.9g}, right from {low:.9g} to {high:.9g}; "
-        f"off by {float(scores[at]):.3g} times its error bound {float(bound.error[at]):.3g}"
+        f"token {scored.part.start + token}, head {head}, element {element}: got {float(out[at]):.9g}, "
+        f"wanted {float(bound.exact):.9g}, right from {low:.9g} to {high:.9g}; "
+        f"off by {float(scored.scores[at]):.3g} times its error bound {float(bound.error):.3g}"
     )
 
 

@@ -31,6 +31,14 @@ VALUES = ("normal", "wide", "subnormal", "huge", "cancel", "zeros", "mixed", "no
 TOKENS = (1, 2, 3, 7, 16)
 
 
+def many_tokens(profile: Profile) -> Iterator[Case]:
+    """Normal values at positions of every size that models reach: where the mean of many elements tells more."""
+    for base, dtype, seed in itertools.product((1e4, 5e5), DTYPES, range(profile.seeds)):
+        case = Case(dtype, 64, 8, 8, 128, 72, base, "log:131071", "holes", "normal", seed)
+        yield case
+        yield case.but(num_tokens=128, head_dim=80, pool_size=140, positions="uniform:1048576")
+
+
 def shapes(profile: Profile) -> Iterator[Case]:
     """Every head_dim with every ratio of heads; tokens, positions, bases and values taken in turn."""
     grid = itertools.product(DTYPES, HEAD_DIMS, HEADS, range(profile.seeds))

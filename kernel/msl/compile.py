@@ -3,7 +3,7 @@
 import hashlib
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -42,10 +42,19 @@ class Build:
 
     fast_math: unqualified cos, sin, exp2 ... mean ``fast::``, not ``precise::``, and g++ gets -ffast-math.
     contract: ``a * b + c`` may become one fused operation, where the CPU has one.
+    toward_zero: while a kernel runs, float32 arithmetic and int to float round toward zero.
+    flush: while a kernel runs, float32 subnormal operands and results are zero.
+    flush_half: subnormal halves that are read, and those that a conversion to half would give, are zero.
     """
 
     fast_math: bool = False
     contract: bool = False
+    toward_zero: bool = False
+    flush: bool = False
+    flush_half: bool = False
+
+    def __str__(self) -> str:
+        return f"Build({', '.join(f'{name}=True' for name, on in vars(self).items() if on)})"
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -55,22 +64,29 @@ class Build:
         flags += ["-ffast-math"] if self.fast_math else []
         flags += ["-ffp-contract=fast" if self.contract else "-ffp-contract=off"]
         flags += ["-mfma"] if self.contract and has_fma_flag() else []
+        modes = {"TOWARD_ZERO": self.toward_zero, "FLUSH": self.flush, "FLUSH_HALF": self.flush_half}
+        flags += [f"-DMSL_{name}={int(on)}" for name, on in modes.items()]
+        # The compiler rounds to nearest when it computes for itself; after -ffast-math, which would undo it.
+        flags += ["-frounding-math"] if self.toward_zero else []
         return tuple(flags)
 
 
-def build_library(source: Path, required: Mapping[str, int], build: Build, compiler: Compiler) -> Path:
+def build_library(
+    source: Path, required: Mapping[str, int], may_ask: Collection[str], build: Build, compiler: Compiler
+) -> Path:
     """Return the library for an absolute source path, compiled now or before.
 
-    required: for each entry point that it must have, the number of its buffers. Raises ShaderError.
+    required: for each entry point that it must have, the number of its buffers.
+    may_ask: those that may have one more buffer, the last, a table of ulong. Raises ShaderError.
     """
     flags = (*_LANGUAGE, *_CODE, *build.flags)
     preprocessed = _preprocess(source, build, compiler)
-    buffers = [f"{name}={count}" for name, count in sorted(required.items())]
+    buffers = [f"{name}={count}{'+' * (name in may_ask)}" for name, count in sorted(required.items())]
     identity = "\0".join([preprocessed, _own_digest(), *flags, *buffers, *compiler.command, compiler.version])
     path = cache_directory() / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.so"
     if read_library(path) is None:
         _refuse_pragmas(preprocessed, build, source)
-        registration = _registration(tokenise(preprocessed), required, source)
+        registration = _registration(tokenise(preprocessed), required, may_ask, source)
         store_library(path, _compile(source, registration, flags, compiler))
     return path
 
@@ -112,7 +128,7 @@ def _compile(source: Path, registration: str, flags: Sequence[str], compiler: Co
         return library.read_bytes()
 
 
-def _registration(tokens: Sequence[Token], required: Mapping[str, int], source: Path) -> str:
+def _registration(tokens: Sequence[Token], required: Mapping[str, int], may_ask: Collection[str], source: Path) -> str:
     """Return C++ that exports the required entry points.
 
     Raises ShaderError if one of them is missing or is not as required.
@@ -126,7 +142,7 @@ def _registration(tokens: Sequence[Token], required: Mapping[str, int], source: 
         verb = "is" if len(missing) == 1 else "are"
         found = ", ".join(sorted(entries)) or "none"
         raise ShaderError(f"{source.name}: {subject} {', '.join(missing)} {verb} missing (found: {found})")
-    exports = [_export(entries[name], required[name], source) for name in sorted(required)]
+    exports = [_export(entries[name], required[name], name in may_ask, source) for name in sorted(required)]
     return "\n".join([*exports, ""])
 
 
@@ -134,11 +150,12 @@ def _place(token: Token, source: Path) -> str:
     return f"{display_name(token.file, source)}:{token.line}"
 
 
-def _export(entry: EntryPoint, num_buffers: int, source: Path) -> str:
+def _export(entry: EntryPoint, num_buffers: int, may_ask: bool, source: Path) -> str:
     indexes = [buffer_index(parameter, entry, _place(parameter.token, source)) for parameter in entry.parameters]
-    if entry.num_buffers != num_buffers:
-        place = _place(entry.token, source)
-        raise ShaderError(f"{place}: {entry.name} takes {entry.num_buffers} buffers, {num_buffers} are required")
+    allowed = (num_buffers, num_buffers + 1) if may_ask else (num_buffers,)
+    if entry.num_buffers not in allowed:
+        place, wanted = _place(entry.token, source), " or ".join(map(str, allowed))
+        raise ShaderError(f"{place}: {entry.name} takes {entry.num_buffers} buffers, {wanted} are required")
     opening = " ".join(f"namespace {name} {{" for name in entry.namespaces)
     file = entry.token.file.replace("\\", "\\\\").replace('"', '\\"')
     type_name = f"msl_entry_{entry.name.encode().hex()}"
@@ -149,9 +166,18 @@ def _export(entry: EntryPoint, num_buffers: int, source: Path) -> str:
         f"using {type_name} = ::msl::Entry<{', '.join([entry.function, *indexes])}>; "
         f"static_assert({type_name}::indexes.dense(), "
         f'"the {entry.num_buffers} buffers of {entry.name} must be numbered from 0, each once"); '
+        f"{_table_check(entry, type_name) if entry.num_buffers > num_buffers else ''}"
         f"{export} void {launch_symbol(entry.name)}(void* const* buffers, const uint* grid, bool reverse) "
         f"{{ {type_name}::launch(buffers, grid, reverse); }} {'}' * len(entry.namespaces)} "
         f"{export} int {buffer_count_symbol(entry.name)} = {entry.num_buffers};"
+    )
+
+
+def _table_check(entry: EntryPoint, type_name: str) -> str:
+    index = entry.num_buffers - 1
+    return (
+        f"static_assert(!{type_name}::indexes.dense() || {type_name}::holds<::ulong>({index}), "
+        f'"buffer {index} of {entry.name} is the table it asks for: a pointer or a reference to ulong"); '
     )
 
 

@@ -6,7 +6,7 @@ import struct
 import tempfile
 import weakref
 from _ctypes import dlclose
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -39,6 +39,13 @@ class Specialisation:
         self._library = _load(library, constants)
         weakref.finalize(self, dlclose, self._library._handle)
 
+    def num_buffers(self, entry: str) -> int:
+        """How many buffers an entry point takes. Raises ShaderError for one that was not required of the program."""
+        try:
+            return ctypes.c_int.in_dll(self._library, buffer_count_symbol(entry)).value
+        except ValueError:
+            raise ShaderError(f"{entry} is not an entry point that was required of this program") from None
+
     def launch(self, entry: str, addresses: Sequence[int], grid: tuple[int, int, int], reverse: bool = False) -> None:
         """Run every thread of the grid, x fastest, on the calling thread.
 
@@ -47,10 +54,7 @@ class Specialisation:
         Raises ShaderError for an entry point that was not required of the program, and for a wrong number of
         buffers.
         """
-        try:
-            num_buffers = ctypes.c_int.in_dll(self._library, buffer_count_symbol(entry)).value
-        except ValueError:
-            raise ShaderError(f"{entry} is not an entry point that was required of this program") from None
+        num_buffers = self.num_buffers(entry)
         if len(addresses) != num_buffers:
             raise ShaderError(f"{entry} takes {num_buffers} buffers, {len(addresses)} were given")
         buffers = (ctypes.c_void_p * num_buffers)(*addresses)
@@ -72,15 +76,18 @@ class Program:
         return _specialise(self.library, constants)
 
 
-def compile_program(source: Path, required: Mapping[str, int], build: Build = _PRECISE) -> Program:
+def compile_program(
+    source: Path, required: Mapping[str, int], build: Build = _PRECISE, may_ask: Collection[str] = ()
+) -> Program:
     """Compile Metal source for the CPU, or find it compiled.
 
     required: for each entry point that it must define, the number of its buffers.
+    may_ask: those that may take one more buffer, the last, a table of ulong.
     Raises ShaderError if the source is at fault, CompilerMissing if there is no C++ compiler.
     """
     content = _read_source(source)
     compiler = find_compiler()
-    library = build_library(source.absolute(), required, build, compiler)
+    library = build_library(source.absolute(), required, may_ask, build, compiler)
     return Program(source, hashlib.sha256(content).hexdigest()[:12], compiler.version, build, library)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from kernel.call import Call
 from kernel.launch import LaunchPlan
 from kernel.memory import Overwritten
+from kernel.probes import Behaviour
 
 Outputs = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -50,3 +51,6 @@ class Target(Protocol):
 
     def run(self, call: Call, plan: LaunchPlan | None) -> Answer:
         """Make the call; plan None leaves the choice to the target. Raises what the call raises."""
+
+    def measure(self) -> Behaviour:
+        """How the target computes, as far as tiny kernels can be run on it; never raises."""

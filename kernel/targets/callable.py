@@ -17,6 +17,7 @@ import torch
 
 from kernel.call import Call
 from kernel.launch import LaunchPlan
+from kernel.probes import Behaviour
 from kernel.targets.base import Answer, Description, TargetError
 
 
@@ -58,6 +59,10 @@ class CallableTarget:
         """Call the function. Raises what it raises."""
         outputs = self.function(*(tensor for _, tensor in call.tensors()), **call.arguments())
         return Answer(outputs)
+
+    def measure(self) -> Behaviour:
+        """Nothing: a device that only the callable knows runs no kernels of ours."""
+        return Behaviour()
 
 
 def _import(place: str, name: str) -> ModuleType:

@@ -13,6 +13,7 @@ from conformance.case import Case
 from conformance.inputs import build, logical_call
 from conformance.judge import expect, judge
 from conformance.outcome import Observer
+from conformance.standard import Standard
 from kernel.msl import FunctionConstants
 from kernel.targets import HostTarget
 
@@ -43,7 +44,7 @@ class TestParts:
         assert benchmark(host.run, call, case.launch_plan).outputs[0].numel()
 
     def test_judge(self, benchmark: BenchmarkFixture, host: HostTarget, case: Case) -> None:
-        expected = expect(case, reference.FLOAT32_ANGLE)
+        expected = expect(case, Standard(reference.EXACT_ANGLE))
         expected.prepare()
         outcome = Observer(host).observe(case)
         assert not benchmark(judge, expected, outcome).failed
@@ -73,6 +74,18 @@ def _plain(x: torch.Tensor, positions: torch.Tensor, rope_base: float) -> torch.
     first, second = x.double().chunk(2, dim=-1)
     cos, sin = angle.cos(), angle.sin()
     return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+
+
+@pytest.mark.benchmark(group="cos and sin of 8,192 positions against plain float64")
+class TestAngles:
+    positions = torch.arange(8192, dtype=torch.int32)
+
+    def test_exact(self, benchmark: BenchmarkFixture) -> None:
+        assert benchmark(reference.cos_sin, self.positions, 1e4, 128)[0].numel()
+
+    def test_plain_float64(self, benchmark: BenchmarkFixture) -> None:
+        angle = self.positions.double()[:, None] * reference.frequency_table(1e4, 128).radians
+        assert benchmark(lambda: (angle.cos(), angle.sin()))[0].numel()
 
 
 @pytest.mark.benchmark(group="a new shape: specialise, not compile")

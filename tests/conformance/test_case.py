@@ -32,6 +32,7 @@ SPECIAL = Case(
     token=2,
     plan="rect/3",
     seed=2**32 - 1,
+    v_bits="every",
 )
 
 

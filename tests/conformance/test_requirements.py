@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from callables import FAULTS
 from drive import finds, suite_for
-from shader_faults import OFFSETS_OF_32_BITS, READS_NEXT_SLOT, WRITES_PAST_THE_HEAD, ShaderFault
+from shader_faults import FREQUENCIES_LOW, OFFSETS_OF_32_BITS, READS_NEXT_SLOT, WRITES_PAST_THE_HEAD, ShaderFault
 
 from conformance.contract import documented_errors, requirements
 from kernel.targets import CallableTarget
@@ -41,6 +41,8 @@ PLANTED: dict[str, str | ShaderFault] = {
     "ROT-Q": "queries_unrotated",
     "ROT-K": "k_rotated_twice",
     "ROT-ZERO": "position_plus_one",
+    "ROT-BIAS": "bf16_truncated",
+    "ROT-FREQ": FREQUENCIES_LOW,
     "ROT-NONFINITE": "nan_spreads_over_token",
     "RUN-REPEAT": "noise_in_last_place",
     "RUN-SPLIT": "tail_tokens_in_half",

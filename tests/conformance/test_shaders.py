@@ -1,4 +1,4 @@
-"""A second shader, written from the interface alone by someone who had not seen the suite, and its faults."""
+"""Faults of our shaders; a second shader, by someone who had only seen the interface, and its faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_second_shader_conforms() -> None:
 
 @pytest.mark.parametrize("fault", SUBTLE, ids=lambda fault: fault.name)
 def test_each_subtle_fault_of_ours_is_found(fault: ShaderFault, tmp_path: Path) -> None:
-    suite = suite_for(fault.compile(tmp_path))
+    suite = suite_for(fault.compile(tmp_path), fault.accuracy)
     try:
         assert first_finding(suite, first="ROT"), fault.what
     finally:

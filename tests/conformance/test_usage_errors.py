@@ -9,7 +9,7 @@ import pytest
 from command import suite
 
 from kernel import targets
-from kernel.targets import DEFAULT_SHADER, TargetError
+from kernel.targets import DEFAULT_SHADER, MATH_MODELS, TargetError
 
 USAGE_ERROR = 4
 
@@ -67,6 +67,11 @@ def test_a_target_that_is_not_there(target: str, message: str) -> None:
 def test_a_shader_for_a_callable() -> None:
     with pytest.raises(TargetError, match="--shader goes with the target host"):
         targets.load("reference:rope_pool_fused", Path("x.metal"))
+
+
+@pytest.mark.parametrize("math", MATH_MODELS)
+def test_a_math_model_for_a_callable(math: str) -> None:
+    _ends_with("--math goes with the target host", "--target", "reference:rope_pool_fused", "--math", math)
 
 
 def test_an_unknown_target_ends_the_run() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from command import PLANTED, RIGHT, replay, suite
 
+from kernel.targets import DEFAULT_SHADER
+
 SLOTS, PROCESS = "conformance/test_slots.py", "conformance/test_process.py"
 
 
@@ -38,7 +40,7 @@ def test_a_wrong_kernel_fails_and_its_replay_fails_alike() -> None:
     assert run.returncode == 1
     verdict = next(line for line in run.stdout.splitlines() if line.startswith("does not conform: "))
     assert "SLOT-REST" in verdict
-    section = run.stdout.partition("FAIL SLOT-REST")[2]
+    section = run.stdout.rpartition("FAIL SLOT-REST")[2]
     command = next(line for line in section.splitlines() if "replay     " in line)
     words = shlex.split(command)[4:]
     assert words[:1] == ["replay"]
@@ -69,7 +71,8 @@ def test_a_crash_is_a_failed_case_and_the_others_are_judged() -> None:
     run = suite("conformance/test_rotation.py", "--profile", "default", "-k", "test_shapes", "--target", target)
     assert run.returncode == 1
     assert "the call crashed with SIGSEGV" in run.stdout
-    assert "D=96" in run.stdout.split("crashed with SIGSEGV")[0].splitlines()[-3]
+    # Once as it happens, then with its case.
+    assert "D=96" in run.stdout.split("crashed with SIGSEGV")[1].splitlines()[-3]
     assert " passed" in run.stdout
 
 
@@ -128,6 +131,26 @@ def test_calls_of_one_process_replay_together() -> None:
     wrong = replay(calls, "--target", f"{PLANTED}:frequency_cached_by_whole_base")
     assert wrong.returncode == 1
     assert "call 2 of 2 is right alone" in wrong.stdout
+
+
+def test_the_math_model_decides_what_an_unqualified_function_is_and_a_replay_names_it(tmp_path: Path) -> None:
+    source = DEFAULT_SHADER.with_name("rope_pool_fused_float32.metal").read_text()
+    assert source.count("precise::") == 3
+    shader = tmp_path / "mine.metal"
+    shader.write_text(source.replace("precise::", ""))
+    arguments = ("conformance/test_rotation.py", "-k", "test_shapes", "--shader", str(shader))
+    libm = suite(*arguments)
+    assert libm.returncode == 0, libm.stdout
+    assert "math: libm" in libm.stdout
+    fast = suite(*arguments, "--math", "metal-fast")
+    assert fast.returncode == 1
+    assert "math: metal-fast" in fast.stdout
+    command = next(line for line in fast.stdout.splitlines() if "replay     " in line)
+    words = shlex.split(command)[4:]
+    assert words[-2:] == ["--math", "metal-fast"]
+    assert replay(*words[1:]).returncode == 1
+    assert replay(*words[1:-2]).returncode == 0
+    assert replay(*words[1:], "--accuracy", "fast").returncode == 0
 
 
 @pytest.mark.parametrize("launch", ["split", "rect"])

@@ -1,6 +1,6 @@
 """Small Metal sources, compiled and run on numpy arrays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,14 @@ def write(folder: Path, text: str, name: str = "my.metal") -> Path:
     return path
 
 
-def compile_text(folder: Path, text: str, required: dict[str, int], build: Build | None = None) -> Program:
-    return compile_program(write(folder, text), required, build or Build())
+def compile_text(
+    folder: Path,
+    text: str,
+    required: dict[str, int],
+    build: Build | None = None,
+    may_ask: Collection[str] = (),
+) -> Program:
+    return compile_program(write(folder, text), required, build or Build(), may_ask)
 
 
 def launch(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from msl_harness import CONSTANTS, PRELUDE, compile_text, launch, write
 
 from kernel.msl import Build, CompilerMissing, Program, ShaderError, compile_program
@@ -114,6 +115,14 @@ def test_a_second_compilation_takes_the_first_ones_library(
     assert len(cached(cache)) == 1
 
 
+def test_a_change_in_what_may_be_asked_for_is_a_change(tmp_path: Path, cache: Path) -> None:
+    text = f"{PRELUDE}kernel void run(device float* out, device ulong* table) {{}}"
+    compile_text(tmp_path, text, {"run": 1}, may_ask={"run"})
+    with pytest.raises(ShaderError, match="run takes 2 buffers, 1 are required"):
+        compile_text(tmp_path, text, {"run": 1})
+    assert len(cached(cache)) == 1
+
+
 def test_a_change_in_the_headers_is_a_change(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compile_text(tmp_path, SOURCE, {"run": 1})
     monkeypatch.setattr("kernel.msl.compile._own_digest", lambda: "another")
@@ -210,12 +219,100 @@ def test_contraction_fuses_a_product_and_a_sum_only_where_it_is_allowed(tmp_path
 
 
 @pytest.mark.parametrize("build", [Build(), Build(fast_math=True, contract=True)], ids=str)
-def test_no_build_changes_how_the_process_treats_subnormals(build: Build, tmp_path: Path) -> None:
+def test_subnormals_are_kept_unless_the_build_flushes_them(build: Build, tmp_path: Path) -> None:
     text = f"{PRELUDE}kernel void run(device float* x) {{ x[1] = x[0] * 0.5; }}"
-    x = np.array([2.0**-140, 0], np.float32)
-    launch(compile_text(tmp_path, text, {"run": 1}, build), "run", [x])
-    assert x[1] == np.float32(2.0**-141)
-    assert np.float32(2.0**-140) * np.float32(0.5) == np.float32(2.0**-141)
+    for flush, want in ((False, 2.0**-141), (True, 0.0)):
+        x = np.array([2.0**-140, -7], np.float32)
+        launch(compile_text(tmp_path, text, {"run": 1}, replace(build, flush=flush)), "run", [x])
+        assert x[1] == np.float32(want)
+        assert np.float32(2.0**-140) * np.float32(0.5) == np.float32(2.0**-141)
+
+
+ULP = 2.0**-23
+THIRD = np.float32(1 / 3)  # above 1/3
+# Each expression over x, and what it gives rounded to nearest and rounded toward zero.
+ROUNDED = {
+    "x[0] * x[1]": (1.75 + 2 * ULP, 1.75 + ULP),
+    "-x[0] * x[1]": (-1.75 - 2 * ULP, -1.75 - ULP),
+    "x[2] + x[3]": (1 + ULP, 1),
+    "x[4] - x[3]": (-1 - ULP, -1),
+    "float(i[0])": (2**24, 2**24),
+    "float(i[1])": (2**24 + 4, 2**24 + 2),
+    "-float(i[1])": (-(2**24) - 4, -(2**24) - 2),
+    "x[2] / x[5]": (THIRD, np.nextafter(THIRD, np.float32(0))),
+    "rint(x[5] * x[6])": (2, 2),
+    "rint(x[6])": (0, 0),
+    "rint(x[7])": (1, 1),
+    "rint(x[8])": (-2, -2),
+}
+ROUNDED_X = np.array([1.75, 1 + ULP, 1, 0.75 * ULP, -1, 3, 0.5, 0.75, -1.5], np.float32)
+ROUNDED_I = np.array([2**24 + 1, 2**24 + 3], np.int32)
+
+
+def rounded(folder: Path, build: Build) -> list[float]:
+    lines = "".join(f"out[{n}] = {expression};\n" for n, expression in enumerate(ROUNDED))
+    arguments = "device const float* x, device const int* i, device float* out"
+    out = np.zeros(len(ROUNDED), np.float32)
+    program = compile_text(folder, f"{PRELUDE}kernel void run({arguments}) {{\n{lines}}}", {"run": 3}, build)
+    launch(program, "run", [ROUNDED_X, ROUNDED_I, out])
+    return [float(value) for value in out]
+
+
+@pytest.mark.parametrize("build", [Build(), Build(contract=True), Build(fast_math=True)], ids=str)
+def test_arithmetic_rounds_toward_zero_where_the_build_asks(build: Build, tmp_path: Path) -> None:
+    nearest, toward_zero = zip(*ROUNDED.values(), strict=True)
+    assert rounded(tmp_path, build) == list(nearest)
+    assert rounded(tmp_path, replace(build, toward_zero=True)) == list(toward_zero)
+
+
+def test_what_the_compiler_could_compute_itself_is_rounded_as_the_build_asks(tmp_path: Path) -> None:
+    text = f"{PRELUDE}kernel void run(device float* out) {{ out[0] = 1.75f * 0x1.000002p0f; out[1] = 1.0 / 3; }}"
+    out = np.zeros(2, np.float32)
+    launch(compile_text(tmp_path, text, {"run": 1}, Build(toward_zero=True)), "run", [out])
+    assert out.tolist() == [1.75 + ULP, np.nextafter(THIRD, np.float32(0))]
+
+
+MODES = Build(toward_zero=True, flush=True)
+
+
+def test_subnormals_are_flushed_as_operands_and_as_results(tmp_path: Path) -> None:
+    lines = "out[0] = x[0] * x[1]; out[1] = x[2] * x[3]; out[2] = x[2] - x[4]; out[3] = x[0] + x[2];"
+    text = f"{PRELUDE}kernel void run(device const float* x, device float* out) {{ {lines} }}"
+    x = np.array([2.0**-127, 8, 1.5 * 2.0**-126, 0.5, 2.0**-126], np.float32)
+    for build, want in (
+        (Build(), [2.0**-124, 1.5 * 2.0**-127, 2.0**-127, 2.0**-125]),
+        (Build(flush=True), [0, 0, 0, 1.5 * 2.0**-126]),
+    ):
+        out = np.full(4, -7, np.float32)
+        launch(compile_text(tmp_path, text, {"run": 2}, build), "run", [x, out])
+        assert out.tolist() == want
+
+
+def test_the_mode_of_the_process_is_restored_after_a_launch(tmp_path: Path) -> None:
+    third = torch.tensor(2.0) / torch.tensor(3.0)
+    for build in (Build(toward_zero=True), Build(flush=True), MODES, replace(MODES, fast_math=True, contract=True)):
+        rounded(tmp_path, build)
+        assert torch.tensor(1.75) * torch.tensor(1 + ULP) == 1.75 + 2 * ULP
+        assert torch.tensor(2.0) / torch.tensor(3.0) == third
+        assert torch.tensor(2.0**-140) * 0.5 == 2.0**-141
+        assert np.float32(1.75) * np.float32(1 + ULP) == 1.75 + 2 * ULP
+
+
+def test_a_mode_of_the_process_lasts_through_a_launch(tmp_path: Path) -> None:
+    torch.set_flush_denormal(True)
+    try:
+        rounded(tmp_path, Build(toward_zero=True))
+        assert torch.tensor(2.0**-140) * 0.5 == 0
+    finally:
+        torch.set_flush_denormal(False)
+
+
+@pytest.mark.parametrize("build", [Build(toward_zero=True), Build(flush=True)], ids=str)
+def test_a_mode_needs_a_known_processor(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "g++ -U__x86_64__ -U__aarch64__")
+    compile_text(tmp_path, SOURCE, {"run": 1})
+    with pytest.raises(ShaderError, match="modelled on x86-64 and aarch64 only: build without them"):
+        compile_text(tmp_path, SOURCE, {"run": 1}, build)
 
 
 def test_the_environment_of_the_compiler_is_the_callers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

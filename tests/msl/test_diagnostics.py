@@ -1,5 +1,6 @@
 """What is wrong in a shader is said in a line or two, at the shader's own file and line."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -46,9 +47,15 @@ STATEMENTS = {
 }
 
 
-def failure(folder: Path, text: str, required: dict[str, int], build: Build | None = None) -> str:
+def failure(
+    folder: Path,
+    text: str,
+    required: dict[str, int],
+    build: Build | None = None,
+    may_ask: Collection[str] = (),
+) -> str:
     with pytest.raises(ShaderError) as caught:
-        compile_text(folder, text, required, build)
+        compile_text(folder, text, required, build, may_ask)
     return str(caught.value)
 
 
@@ -113,6 +120,28 @@ def test_a_source_that_is_not_as_required_is_refused_with_the_reason(text: str, 
     message = failure(tmp_path, f"{PRELUDE}{text}\n", {"run": 2})
     assert SOURCES[text] in message
     assert len(message.splitlines()) <= 3
+
+
+# Buffers of a kernel `run` that needs one and may ask for a table, and what the message says of them.
+NO_TABLE = "my.metal:3: error: buffer 1 of run is the table it asks for: a pointer or a reference to ulong"
+TABLES = {
+    "device float* a [[buffer(0)]], device const float* b [[buffer(1)]]": NO_TABLE,
+    "device float* a [[buffer(0)]], device const long* b [[buffer(1)]]": NO_TABLE,
+    "device float* a [[buffer(0)]], constant uint& b [[buffer(1)]]": NO_TABLE,
+    "device float* a [[buffer(0)]], device const ulong2* b [[buffer(1)]]": NO_TABLE,
+    "device const ulong* b [[buffer(0)]], device float* a [[buffer(1)]]": NO_TABLE,
+    "device float* a [[buffer(0)]], device const ulong* b [[buffer(2)]]": (
+        "my.metal:3: error: the 2 buffers of run must be numbered from 0, each once"
+    ),
+    "device float* a, device ulong* b, device ulong* c": "my.metal:3: run takes 3 buffers, 1 or 2 are required",
+    "uint i [[thread_position_in_grid]]": "my.metal:3: run takes 0 buffers, 1 or 2 are required",
+}
+
+
+@pytest.mark.parametrize("buffers", TABLES)
+def test_a_table_that_is_none_is_refused_with_the_reason(buffers: str, tmp_path: Path) -> None:
+    text = f"{PRELUDE}kernel void run({buffers}) {{}}\n"
+    assert failure(tmp_path, text, {"run": 1}, may_ask={"run"}) == TABLES[buffers]
 
 
 @pytest.mark.parametrize(

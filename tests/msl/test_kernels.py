@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from msl_harness import PRELUDE, compile_text, launch
+from msl_harness import CONSTANTS, PRELUDE, compile_text, launch
 
 from kernel.msl import FunctionConstants, compile_program
 
@@ -107,6 +107,42 @@ def test_an_entry_point_runs_in_whatever_form_it_is_written(form: str, tmp_path:
     numbers, doubled = np.arange(1, 5, dtype=np.float32), np.zeros(4, np.float32)
     launch(program, "twice", [numbers, doubled], (4, 1, 1))
     assert doubled.tolist() == [2, 4, 6, 8]
+
+
+# Each defines `look`, which copies entry i of the table, buffer 1, to entry i of buffer 0.
+ASKING = {
+    "pointer": "kernel void look(device ulong* out [[buffer(0)]], device const ulong* table [[buffer(1)]], INDEX) BODY",
+    "constant": "kernel void look(device ulong* out [[buffer(0)]], constant ulong* table [[buffer(1)]], INDEX) BODY",
+    "not const": "kernel void look(device ulong* out [[buffer(0)]], device ulong* table [[buffer(1)]], INDEX) BODY",
+    "another name": "kernel void look(device ulong* out, const device uint64_t* table, INDEX) BODY",
+    "automatic": "kernel void look(device ulong* out, constant ulong* table, INDEX) BODY",
+    "first in the list": """
+        kernel void look(INDEX, constant ulong* table [[buffer(1)]], device ulong* out [[buffer(0)]]) BODY""",
+    "reference": """
+        kernel void look(device ulong* out, constant ulong& first [[buffer(1)]], INDEX) {
+            constant ulong* table = &first;
+            out[i] = table[i];
+        }""",
+    "template": """
+        template <class T> [[kernel]] void f(device T* out, device const T* table [[buffer(1)]], INDEX) BODY
+        template [[host_name("look")]] [[kernel]] decltype(f<ulong>) f<ulong>;""",
+}
+
+
+@pytest.mark.parametrize("form", ASKING)
+def test_an_entry_point_may_ask_for_a_table(form: str, tmp_path: Path) -> None:
+    text = ASKING[form].replace("INDEX", "uint i [[thread_position_in_grid]]").replace("BODY", "{ out[i] = table[i]; }")
+    program = compile_text(tmp_path, PRELUDE + text, {"look": 1}, may_ask={"look"})
+    assert program.specialise(CONSTANTS).num_buffers("look") == 2
+    table, seen = np.array([2**64 - 1, 3], np.uint64), np.zeros(2, np.uint64)
+    launch(program, "look", [seen, table], (2, 1, 1))
+    assert seen.tolist() == table.tolist()
+
+
+def test_an_entry_point_that_may_ask_need_not(tmp_path: Path) -> None:
+    text = "kernel void plain(device float* out) { out[0] = 1; }"
+    program = compile_text(tmp_path, PRELUDE + text, {"plain": 1}, may_ask={"plain"})
+    assert program.specialise(CONSTANTS).num_buffers("plain") == 1
 
 
 @pytest.mark.parametrize("reverse", [False, True])

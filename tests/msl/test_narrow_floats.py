@@ -45,7 +45,10 @@ KERNELS(bf16, bfloat)
 )
 
 
-@pytest.fixture(params=[Build(), Build(fast_math=True)], ids=["default", "fast math"])
+BUILDS = [Build(), Build(fast_math=True)]
+
+
+@pytest.fixture(params=[*BUILDS, Build(toward_zero=True, flush=True)], ids=["default", "fast math", "modes"])
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> Program:
     return compile_text(tmp_path, SOURCE, ENTRIES, request.param)
 
@@ -139,8 +142,10 @@ def test_a_copy_keeps_every_bit_pattern(program: Program, suffix: str) -> None:
     assert np.array_equal(out, BITS)
 
 
+@pytest.mark.parametrize("build", BUILDS, ids=["default", "fast math"])
 @pytest.mark.parametrize("suffix", ["f16", "bf16"])
-def test_arithmetic_rounds_each_result_once(program: Program, suffix: str) -> None:
+def test_arithmetic_rounds_each_result_once(suffix: str, build: Build, tmp_path: Path) -> None:
+    program = compile_text(tmp_path, SOURCE, ENTRIES, build)
     random = np.random.default_rng(11)
     a, b = random.integers(0, 1 << 16, (2, 200_000)).astype(np.uint16)
     near = random.integers(-40, 40, a.size)
@@ -154,3 +159,18 @@ def test_arithmetic_rounds_each_result_once(program: Program, suffix: str) -> No
     x, y = x[usable], y[usable]
     for column, exact in enumerate([x + y, x - y, x * y, x / y]):
         assert_same(out[usable, column], narrowed(exact, suffix), suffix)
+
+
+def test_a_build_may_flush_subnormal_halves(tmp_path: Path) -> None:
+    program = compile_text(tmp_path, SOURCE, ENTRIES, Build(flush_half=True))
+    want = widened(BITS, "f16")
+    subnormal = (np.abs(want) < 2.0**-14) & (want != 0)
+    assert subnormal.sum() == 2 * 1023
+    want[subnormal] = np.copysign(np.float32(0), want[subnormal])
+    wide, narrow = np.zeros(BITS.size, np.float32), np.zeros(BITS.size, np.uint16)
+    launch(program, "widen_f16", [BITS, wide], (BITS.size, 1, 1))
+    assert np.array_equal(wide[~np.isnan(want)].view(np.uint32), want[~np.isnan(want)].view(np.uint32))
+    launch(program, "narrow_f16", [widened(BITS, "f16"), narrow], (BITS.size, 1, 1))
+    assert_same(narrow, want.astype(np.float16).view(np.uint16), "f16")
+    launch(program, "copy_f16", [BITS, narrow], (BITS.size, 1, 1))
+    assert np.array_equal(narrow, BITS)

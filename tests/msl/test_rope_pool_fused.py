@@ -1,4 +1,4 @@
-"""The project's own Metal source: all twelve entry points against a small model in float64."""
+"""The project's own Metal sources: all twelve entry points of each against a small model in float64."""
 
 from dataclasses import dataclass
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from kernel.msl import Build, FunctionConstants, Program, compile_program
 
-SOURCE = Path(__file__).parents[2] / "shaders" / "rope_pool_fused.metal"
+SHADERS = Path(__file__).parents[2] / "shaders"
+SOURCES = ("rope_pool_fused.metal", "rope_pool_fused_float32.metal")
 BUFFERS = {"rope_q": 3, "rope_k_pool": 5, "v_to_pool": 3, "rope_pool_rect": 9}
 REQUIRED = {f"{name}_{suffix}": n for name, n in BUFFERS.items() for suffix in ("f16", "bf16", "f32")}
+MAY_ASK = {name for name in REQUIRED if not name.startswith("v_to_pool")}
 BASE = 10000.0
 SIGNALLING = {"f16": 0x7C01, "bf16": 0x7F81, "f32": 0x7F800001}
 # Half an ulp of the output type.
@@ -21,6 +23,10 @@ ROUNDING = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24}
 ANGLE_ERROR = 100 * 4.5 * 2.0**-23
 
 Bits = NDArray[np.generic]
+
+
+def compiled(source: str, build: Build | None = None) -> Program:
+    return compile_program(SHADERS / source, REQUIRED, build or Build(), MAY_ASK)
 
 
 def encode(values: NDArray[np.float64], suffix: str) -> Bits:
@@ -70,13 +76,20 @@ class Call:
         )
 
     @property
+    def frequencies(self) -> NDArray[np.uint64]:
+        """Off by 2^-53 of themselves at most, which the angle at these positions hides."""
+        half = self.head_dim // 2
+        return (BASE ** (-np.arange(half) / half) / (2 * np.pi) * 2.0**64).astype(np.uint64)
+
+    @property
     def constants(self) -> FunctionConstants:
         step = float(np.float32(np.log2(np.float32(BASE))) / np.float32(self.head_dim))
         return FunctionConstants(self.head_dim, self.num_qo_heads, self.num_kv_heads, step, self.heads_per_thread)
 
     def launch(self, program: Program, entry: str, names: str, grid: tuple[int, int, int]) -> None:
-        arrays = [getattr(self, name) for name in names.split()]
-        program.specialise(self.constants).launch(f"{entry}_{self.suffix}", [a.ctypes.data for a in arrays], grid)
+        entry, specialisation = f"{entry}_{self.suffix}", program.specialise(self.constants)
+        arrays = [getattr(self, name) for name in [*names.split(), "frequencies"][: specialisation.num_buffers(entry)]]
+        specialisation.launch(entry, [a.ctypes.data for a in arrays], grid)
 
     def run(self, program: Program, rectangular: bool, spare_threads: int = 0) -> None:
         def groups(heads: int) -> int:
@@ -116,8 +129,13 @@ class Call:
 
 
 @pytest.fixture(params=[Build(), Build(contract=True), Build(fast_math=True)], ids=str)
-def program(request: pytest.FixtureRequest) -> Program:
-    return compile_program(SOURCE, REQUIRED, request.param)
+def build(request: pytest.FixtureRequest) -> Build:
+    return request.param
+
+
+@pytest.fixture(params=SOURCES)
+def program(request: pytest.FixtureRequest, build: Build) -> Program:
+    return compiled(request.param, build)
 
 
 POSITIONS = np.array([0, 1, 17, 100, -3, 63], np.int32)
@@ -154,8 +172,9 @@ def test_the_model_notices_a_rotation_by_the_wrong_position(program: Program) ->
         call.check()
 
 
+@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("rectangular", [False, True], ids=["split", "rectangular"])
-def test_a_pool_may_hold_more_than_2_to_the_32_elements(rectangular: bool) -> None:
+def test_a_pool_may_hold_more_than_2_to_the_32_elements(source: str, rectangular: bool) -> None:
     """Slot 2^22 of rows of 1024 elements; the memory is reserved, and only the rows written are ever touched."""
     slot, row = 1 << 22, 1024
     no_reserve = 0x4000  # MAP_NORESERVE on Linux; Python 3.11 does not name it
@@ -165,7 +184,7 @@ def test_a_pool_may_hold_more_than_2_to_the_32_elements(rectangular: bool) -> No
     call.k_pool, call.v_pool = (
         np.frombuffer(memory, np.uint16).reshape(slot + 1, 8, 128) for memory in (k_memory, v_memory)
     )
-    call.run(compile_program(SOURCE, REQUIRED), rectangular)
+    call.run(compiled(source), rectangular)
     assert np.array_equal(call.k_pool[slot], call.k_out[0])
     assert np.array_equal(call.v_pool[slot], call.v[0])
     assert not call.k_pool[0].any()

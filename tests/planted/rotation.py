@@ -90,6 +90,16 @@ def truncated(_: Recipe, y: Tensor, dtype: torch.dtype) -> Tensor:
     return y.to(dtype)
 
 
+def rounded_twice(_: Recipe, y: Tensor, dtype: torch.dtype) -> Tensor:
+    """Through a significand three bits longer than that of the 16-bit output."""
+    if dtype == torch.float32:
+        return y
+    dropped = 2.0 ** (24 - 3 - (8 if dtype == torch.bfloat16 else 11))
+    # Veltkamp's splitting: rounds to nearest at `dropped` ulps, whatever the exponent.
+    high = y * (dropped + 1)
+    return torch.where(high.isfinite(), high - (high - y), y).to(dtype)
+
+
 def clamped(_: Recipe, y: Tensor, dtype: torch.dtype) -> Tensor:
     limit = torch.finfo(dtype).max
     return y.clamp(-limit, limit).to(dtype)
@@ -231,6 +241,7 @@ FAULTS: list[Fault] = [
         on=RoundsProducts,
     ),
     plant("bf16_truncated", "bf16 results are truncated rather than rounded to nearest even.", round=truncated),
+    plant("rounded_twice", "f16 and bf16 results are rounded to three more bits first.", round=rounded_twice),
     plant(
         "f16_through_bf16",
         "f16 results go through bf16.",

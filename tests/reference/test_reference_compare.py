@@ -7,15 +7,15 @@ import math
 import pytest
 import torch
 
-from reference import FORMATS, Bound, allowed_interval, plain_error_bound, round_once, score
+from reference import FORMATS, GRANTED, Arithmetic, Bound, allowed_interval, plain_error_bound, round_once, score
 
 DTYPES = tuple(FORMATS)
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 NAN, INF = math.nan, math.inf
 
 
-def one(value: float, exact: float, error: float, dtype: torch.dtype) -> float:
-    bound = Bound(torch.tensor([exact], dtype=torch.float64), torch.tensor([error], dtype=torch.float64))
+def one(value: float, exact: float, error: float, dtype: torch.dtype, arithmetic: Arithmetic = GRANTED) -> float:
+    bound = Bound(torch.tensor([exact], dtype=torch.float64), torch.tensor([error], dtype=torch.float64), arithmetic)
     return float(score(torch.tensor([value], dtype=torch.float64).to(dtype), bound))
 
 
@@ -172,3 +172,56 @@ def test_unspecified_interval() -> None:
 def test_shapes_must_agree() -> None:
     with pytest.raises(ValueError, match="differ in shape"):
         score(torch.zeros(2, 1, 4), Bound(torch.zeros(1, 1, 4).double(), torch.ones(1, 1, 4).double()))
+
+
+TRUNCATES = Arithmetic(narrows_toward_zero=True)
+KEEPS = Arithmetic(flushes=False, flushes_half=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "exact", "error", "wanted"),
+    [
+        # A value up to the next point outward may have been cut; inward half-way is the end as ever.
+        (1.0, 1.0 + 2.0**-10, 1e-9, 0.0),
+        (1.0, 1.0 + 2.0**-10 + 2.0**-20, 2.0**-20, 1.0),
+        (-1.0, -1.0 - 2.0**-10 - 2.0**-20, 2.0**-20, 1.0),
+        (1.0, 1.0 - 2.0**-12 - 2.0**-20, 2.0**-20, 1.0),
+        # The largest finite value stands for all beyond it; infinity is right from half-way on.
+        (65504.0, 1e9, 1e-3, 0.0),
+        (-65504.0, -1e9, 1e-3, 0.0),
+        (INF, 65520.0, 1e-3, 0.0),
+        (INF, 65519.0, 0.5, 2.0),
+    ],
+)
+def test_score_where_the_output_may_be_truncated(value: float, exact: float, error: float, wanted: float) -> None:
+    assert one(value, exact, error, F16, TRUNCATES) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("arithmetic", [TRUNCATES, Arithmetic(toward_zero=True)])
+def test_float32_is_truncated_by_its_last_sum_and_sixteen_bits_by_their_conversion(arithmetic: Arithmetic) -> None:
+    step = {F32: 2.0**-23, F16: 2.0**-10}
+    cut = {dtype: one(1.0, 1.0 + 0.9 * step[dtype], 1e-12, dtype, arithmetic) for dtype in step}
+    assert {dtype for dtype, needed in cut.items() if needed <= 1} == {F16 if arithmetic is TRUNCATES else F32}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_target_that_keeps_subnormals_may_not_flush_them(dtype: torch.dtype) -> None:
+    tiny = FORMATS[dtype].smallest_normal
+    step = tiny * FORMATS[dtype].unit
+    assert one(0.0, tiny / 2, step / 8, dtype) == 0
+    assert one(0.0, tiny / 2, step / 8, dtype, KEEPS) > 1
+    assert one(0.0, step / 2, step / 8, dtype, KEEPS) == 0
+
+
+@pytest.mark.parametrize("arithmetic", [TRUNCATES, Arithmetic(toward_zero=True), KEEPS], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_allowed_interval_agrees_with_the_score_under_every_arithmetic(
+    dtype: torch.dtype, arithmetic: Arithmetic
+) -> None:
+    generator = torch.Generator().manual_seed(3)
+    exact = torch.randn(4000, generator=generator, dtype=torch.float64)
+    bound = Bound(exact, exact.abs() * 2.0**-13 + 2.0**-40, arithmetic)
+    low, high = allowed_interval(bound, dtype)
+    for end, outward in ((low, -INF), (high, INF)):
+        assert float(score(end, bound).max()) <= 1
+        assert float(score(torch.nextafter(end, torch.full_like(end, outward)), bound).min()) > 1

@@ -34,6 +34,58 @@ def case(line: str = CASE, *findings: Line, test: str = "", note: str = "", **wo
     }
 
 
+def standard(**facts: Any) -> Line:
+    """The facts of a `run` line that tell what rotations were held to."""
+    arithmetic = ("toward_zero", "narrows_toward_zero", "flushes", "flushes_half", "honours_nonfinite")
+    return {
+        "terms": [term("exact-angle", value=2.0**-22, unit="rad")],
+        "probes": [probe()],
+        "allowed": dict.fromkeys(arithmetic, False),
+    } | facts
+
+
+def term(accuracy: str, **fields: Any) -> Line:
+    default = {"name": "trig_ulp", "value": 4.0, "unit": "ulp", "source": "a specification", "reason": "precise sin"}
+    return {"class": accuracy} | default | fields
+
+
+def probe(**fields: str) -> Line:
+    return {"name": "float32 sum", "measured": "to nearest", "control": "toward zero seen in the control"} | fields
+
+
+def kept(name: str = "exact-angle", *, decides: bool = True, worst: float = 0.5) -> Line:
+    return {
+        "kind": "class",
+        "name": name,
+        "decides": decides,
+        "kept": True,
+        "worst": worst,
+        "beyond": None,
+        "case": "",
+    }
+
+
+def left(name: str = "exact-angle", *, decides: bool = True, beyond: int = 6, case: str = CASE) -> Line:
+    return kept(name, decides=decides, worst=9.5) | {"kept": False, "beyond": beyond, "case": case}
+
+
+def cell(*pairs: list[Any] | None, dtype: str = "float32", decade: int = 2, **fields: Any) -> Line:
+    """An `accuracy` line; `pairs` are scores with the index of their case, 0 for CASE."""
+    return {
+        "kind": "accuracy",
+        "class": "exact-angle",
+        "dtype": dtype,
+        "decade": decade,
+        "positions": ["0", "1-9", "10^1-10^2", "10^2-10^3"][decade],
+        "elements": 1000,
+        "uninformative": 0,
+        "error": 1.5e-7,
+        "worst": max((float(pair[0]) for pair in pairs if pair), default=0.0),
+        "cases": [CASE],
+        "pairs": list(pairs),
+    } | fields
+
+
 def requirement(id: str, tier: str, verdict: str = "pass", **fields: Any) -> Line:
     return {
         "kind": "requirement",
@@ -58,6 +110,12 @@ def end(**fields: Any) -> Line:
 def green() -> list[Line]:
     """A run in which all is well."""
     return [run(), case(), requirement("ROT-Q", "numeric"), requirement("ROB-DUP", "robustness"), end()]
+
+
+def measured(*lines: Line) -> list[Line]:
+    """A run in which all is well, with `class` and `accuracy` lines, by default a class kept and a cell."""
+    first, *judged, last = green()
+    return [first | {"accuracy": "exact-angle"} | standard(), *judged, *(lines or (kept(), cell([0.5, 0]))), last]
 
 
 def red(*findings: Line) -> list[Line]:

@@ -31,7 +31,8 @@ from tests.right.recipe import INTEGER, Kernel, Outputs, Recipe, kernel
 # Half a unit in the last place at 1, plus 2^-13 for fast cosine and sine, for |x1| + |x2| up to about 8.
 TOLERANCE = {torch.float16: 5e-3, torch.bfloat16: 2e-2, torch.float32: 2e-3}
 SAFE_FAULTS = [fault for fault in FAULTS.values() if not fault.ends_process]
-BEYOND_THE_MODEL = {"overflow_clamped", "nan_spreads_over_token"}
+# Rounding twice errs by hardly more than rounding once.
+BEYOND_THE_MODEL = {"overflow_clamped", "nan_spreads_over_token", "rounded_twice"}
 NUMERIC_FAULTS = [
     fault for module in (rotation, angle) for fault in module.FAULTS if fault.name not in BEYOND_THE_MODEL
 ]

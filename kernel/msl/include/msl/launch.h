@@ -2,6 +2,39 @@
 #pragma once
 
 namespace msl {
+// The CPU's control register of float arithmetic, set for the time of a launch as the build asks.
+#if !MSL_TOWARD_ZERO && !MSL_FLUSH
+struct ArithmeticMode {};
+#else
+#if defined(__x86_64__)
+using ControlRegister = uint;  // MXCSR: rounding in bits 13 and 14, results flushed by bit 15, operands by bit 6
+constexpr ControlRegister toward_zero_bits = 3u << 13, flush_bits = 1u << 15 | 1u << 6;
+inline ControlRegister control_register() { return __builtin_ia32_stmxcsr(); }
+inline void set_control_register(ControlRegister value) { __builtin_ia32_ldmxcsr(value); }
+#elif defined(__aarch64__)
+using ControlRegister = ulong;  // FPCR: rounding in bits 22 and 23, operands and results flushed by bit 24
+constexpr ControlRegister toward_zero_bits = 3ul << 22, flush_bits = 1ul << 24;
+inline ControlRegister control_register() {
+    ControlRegister value;
+    asm volatile("mrs %0, fpcr" : "=r"(value));
+    return value;
+}
+inline void set_control_register(ControlRegister value) { asm volatile("msr fpcr, %0" : : "r"(value)); }
+#else
+#error "rounding toward zero and flushing are modelled on x86-64 and aarch64 only: build without them"
+#endif
+
+class ArithmeticMode {
+    const ControlRegister before = control_register();
+
+  public:
+    ArithmeticMode() {
+        set_control_register(before | (MSL_TOWARD_ZERO ? toward_zero_bits : 0) | (MSL_FLUSH ? flush_bits : 0));
+    }
+    ~ArithmeticMode() { set_control_register(before); }
+};
+#endif
+
 constexpr int automatic = -1;  // a buffer without an index of its own
 constexpr int position = -2;   // thread_position_in_grid
 
@@ -40,6 +73,7 @@ struct Indexes {
 
 template <class P>
 struct Argument {  // the position in the grid, as a scalar or a vector
+    using element = void;
     static P of(void*, const uint* at) {
         if constexpr (!is_vector<P>) {
             return P(at[0]);
@@ -55,10 +89,12 @@ struct Argument {  // the position in the grid, as a scalar or a vector
 };
 template <class T>
 struct Argument<T*> {
+    using element = metal::remove_cv_t<T>;
     static T* of(void* address, const uint*) { return static_cast<T*>(address); }
 };
 template <class T>
 struct Argument<T&> {
+    using element = metal::remove_cv_t<T>;
     static T& of(void* address, const uint*) { return *static_cast<T*>(address); }
 };
 
@@ -75,9 +111,23 @@ template <auto Function, int... Index>
 struct Entry {
     static constexpr Indexes<sizeof...(Index)> indexes = Indexes<sizeof...(Index)>{{Index...}}.assigned();
 
+    // Whether a buffer's elements are of type T, but for const.
+    template <class T, class... P>
+    static constexpr bool holds(void (*)(P...), int buffer) {
+        constexpr bool of_t[] = {metal::is_same_v<typename Argument<P>::element, T>...};
+        for (unsigned long i = 0; i < sizeof...(P); ++i)
+            if (indexes.index[i] == buffer) return of_t[i];
+        return false;
+    }
+    template <class T>
+    static constexpr bool holds(int buffer) {
+        return holds<T>(Function, buffer);
+    }
+
     // flatten: a call per thread, its position passed through memory, costs more than a small kernel's own work.
     template <class... P, int... I>
-    __attribute__((flatten)) static void walk(
+    // noipa: the compiler, which does not know of arithmetic modes, moves nothing out of the walk.
+    __attribute__((flatten, noipa)) static void walk(
         void (*)(P...), IntegerSequence<I...>, void* const* buffers, const uint* grid, bool reverse) {
         const uint step = reverse ? -1u : 1u;
         const auto first = [=](int axis) { return reverse ? grid[axis] - 1 : 0; };
@@ -92,6 +142,7 @@ struct Entry {
         }
     }
     static void launch(void* const* buffers, const uint* grid, bool reverse) {
+        [[maybe_unused]] const ArithmeticMode mode;
         walk(Function, typename Count<sizeof...(Index)>::type{}, buffers, grid, reverse);
     }
 };

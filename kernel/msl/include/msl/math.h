@@ -52,7 +52,6 @@ MSL_BUILTIN_1(floor)
 MSL_BUILTIN_1(log)
 MSL_BUILTIN_1(log10)
 MSL_BUILTIN_1(log2)
-MSL_BUILTIN_1(rint)
 MSL_BUILTIN_1(round)
 MSL_BUILTIN_1(sin)
 MSL_BUILTIN_1(sinh)
@@ -72,6 +71,7 @@ MSL_BUILTIN_2(pow)
 #undef MSL_BUILTIN_2
 
 inline float abs(float x) { return __builtin_fabsf(x); }
+inline float rint(float x) { return __builtin_roundevenf(x); }  // in every rounding mode
 inline float max(float x, float y) { return __builtin_fmaxf(x, y); }
 inline float min(float x, float y) { return __builtin_fminf(x, y); }
 inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
@@ -89,12 +89,12 @@ inline float fmin3(float x, float y, float z) { return min3(x, y, z); }
 inline float median3(float x, float y, float z) { return max(min(x, y), min(max(x, y), z)); }
 // Exact reduction to half a turn either way, then pi times it in a wider float: zeros stay zeros.
 inline ::msl::wide sin_half_turns(::msl::wide x) {
-    const ::msl::wide turn = x - 2 * __builtin_rint(x / 2);
+    const ::msl::wide turn = x - 2 * __builtin_roundeven(x / 2);
     const ::msl::wide folded = turn > 0.5f ? 1 - turn : turn < -0.5f ? -1 - turn : turn;
     return __builtin_sin(3.14159265358979323846L * folded);
 }
 inline ::msl::wide cos_half_turns(::msl::wide x) {
-    return sin_half_turns(0.5f - __builtin_fabs(x - 2 * __builtin_rint(x / 2)));
+    return sin_half_turns(0.5f - __builtin_fabs(x - 2 * __builtin_roundeven(x / 2)));
 }
 inline float sinpi(float x) { return float(sin_half_turns(x)); }
 inline float cospi(float x) { return float(cos_half_turns(x)); }
@@ -125,17 +125,28 @@ inline float sin_of_turns(float turns) {
 inline float sin(float x) { return sin_of_turns(x * 0.159154943f); }
 inline float cos(float x) { return sin_of_turns(x * 0.159154943f + 0.25f); }
 inline float tan(float x) { return sin(x) / cos(x); }
-// A quintic of relative error 2^-23.7 between the powers of two: within the specification's 3 ulp and more.
-inline float exp2(float x) {
-    const float whole = rint(clamp(x, -160.0f, 130.0f)), part = clamp(x, -160.0f, 130.0f) - whole;
-    const float power = 1.00000007f + part * (0.693146967f + part * (0.240221197f +
-        part * (0.0555071327f + part * (0.00967554188f + part * 0.00132764736f))));
-    return x != x ? x : __builtin_ldexpf(power, int(whole));
+// The quintic is 1 at 0 and errs by up to 1.05 ulp between -1/2 and 1/2.
+inline float power_of_2(::msl::wide exponent) {
+    const ::msl::wide whole = __builtin_roundeven(exponent);
+    const float part = float(exponent - whole);
+    const float power = 1 + part * (0.693146829f + part * (0.24022237f + part * (0.0555089144f +
+        part * (0.00967176295f + part * 0.00132257075f))));
+    return __builtin_ldexpf(power, int(whole));
 }
-inline float exp(float x) { return exp2(x * M_LOG2E_F); }
+// The specification allows exp2(x) and exp(x) 3 + floor(|2x|) ulp, as if the exponent had a relative error. Here it has
+// one, of 2.6 * 2^-24 and 1.6 * 2^-24, in a wider type, where no order of operations that fast math takes matters.
+inline float exp2(float x) {
+    constexpr ::msl::wide scale = 1 + 2.6L * 0x1p-24L;
+    return x != x ? x : power_of_2(clamp(x, -160.0f, 130.0f) * scale);
+}
+inline float exp(float x) {
+    constexpr ::msl::wide scale = 1.44269504088896340736L * (1 + 1.6L * 0x1p-24L);
+    return x != x ? x : power_of_2(clamp(x, -110.0f, 90.0f) * scale);
+}
 inline float exp10(float x) { return exp2(x * 3.32192809f); }
 inline float sqrt(float x) { return x == 0 || x == INFINITY ? x : x * rsqrt(x); }
-inline float divide(float x, float y) { return x * (1 / y); }
+// Two roundings toward zero could take the quotient 3 ulp off, where the specification allows 2.5.
+inline float divide(float x, float y) { return MSL_TOWARD_ZERO ? x / y : x * (1 / y); }
 inline float powr(float x, float y) { return exp2(y * log2(x)); }
 inline float pow(float x, float y) {
     const bool odd = y == trunc(y) && fmod(y, 2.0f) != 0;

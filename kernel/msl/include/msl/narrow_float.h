@@ -6,6 +6,9 @@ struct HalfFormat {
     static constexpr float widen(ushort bits) {
         const uint sign = uint(bits & 0x8000) << 16, exponent = (bits >> 10) & 31, fraction = bits & 0x3ff;
         if (exponent == 0) {
+            if (MSL_FLUSH_HALF) {
+                return __builtin_bit_cast(float, sign);
+            }
             return __builtin_bit_cast(float, __builtin_bit_cast(uint, float(fraction) * 0x1p-24f) | sign);
         }
         const uint rebased = exponent == 31 ? 255 : exponent + 112;
@@ -23,7 +26,7 @@ struct HalfFormat {
         if (magnitude >= 0x38800000) {  // 2^-14, the smallest normal half
             return ushort(sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
         }
-        if (magnitude <= 0x33000000) {  // 2^-25, half-way to the smallest subnormal; the tie goes to zero
+        if (MSL_FLUSH_HALF || magnitude <= 0x33000000) {  // 2^-25, half-way to the smallest subnormal; the tie goes to zero
             return ushort(sign);
         }
         const uint shift = 126 - (magnitude >> 23), significand = (magnitude & 0x7fffff) | 0x800000;

@@ -1,0 +1,1 @@
+"""How far the judge can be trusted: what it finds, and that it leaves right kernels alone."""

@@ -1,0 +1,27 @@
+"""The command that makes the calls of a case again."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+# What `python -m conformance replay` assumes when an option is left out. The accuracy class that it assumes
+# depends on the target, so it is always told.
+_DEFAULT_TARGET, _DEFAULT_MATH = "host", "libm"
+
+
+def replay_command(case: str, run: dict[str, Any], accuracy: str = "") -> str:
+    """The command that makes the calls of `case` again on the target of `run`, ready for a POSIX shell.
+
+    accuracy: the class to hold it to; by default the run's.
+    """
+    words = ["python", "-m", "conformance", "replay", case]
+    for option, value, default in (
+        ("--target", run.get("target", _DEFAULT_TARGET), _DEFAULT_TARGET),
+        ("--shader", run.get("shader path", ""), ""),
+        ("--math", run.get("math", _DEFAULT_MATH), _DEFAULT_MATH),
+        ("--accuracy", accuracy or run.get("accuracy", ""), ""),
+    ):
+        if str(value) != default:
+            words += [option, str(value)]
+    return shlex.join(words)

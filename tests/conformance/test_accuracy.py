@@ -1,0 +1,219 @@
+"""Accuracy over a run: the book by decade and pair, the tightest class kept, from which position on it is left."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+import torch
+from callables import FAULTS
+from drive import suite_for
+from shader_faults import FLOAT32_SHADER
+
+import reference
+from conformance import measure, selection, terminal
+from conformance.accuracy import AccuracyBook
+from conformance.case import Case
+from conformance.inputs import logical_call
+from conformance.judge import Expected, expect, judge
+from conformance.measure import Decade, Kept, Measure, decade_name, decade_of
+from conformance.outcome import Observer
+from conformance.profile import PROFILES
+from conformance.record import Recorder
+from conformance.scenarios import rotation
+from conformance.standard import Standard, arithmetic_of
+from conformance.suite import NonConformanceError, Settings, Suite
+from kernel.targets import MATH_MODELS, Behaviour, CallableTarget, HostTarget, Target
+from reference import EXACT_ANGLE, FAST, FLOAT32_ANGLE, Accuracy
+
+CLASSES = (EXACT_ANGLE, FLOAT32_ANGLE, FAST)
+TIGHTER = CLASSES[:2]
+LONG = Case("f32", 64, 2, 1, 128, 64, positions="log:131071", values="normal", plan="split/1")
+
+
+def auto(target: Target) -> Suite:
+    return Suite(target, Settings(FAST, TIGHTER, strict=True), Recorder(None))
+
+
+def fast_shader(folder: Path) -> Path:
+    path = folder / "fast.metal"
+    path.write_text(FLOAT32_SHADER.read_text().replace("precise::", "fast::"))
+    return path
+
+
+@pytest.mark.parametrize("kept", CLASSES, ids=lambda accuracy: accuracy.name)
+def test_auto_tells_the_tightest_class_kept(kept: Accuracy, tmp_path: Path) -> None:
+    shader = {EXACT_ANGLE: None, FLOAT32_ANGLE: FLOAT32_SHADER, FAST: fast_shader(tmp_path)}[kept]
+    suite = auto(HostTarget.compile(shader) if shader else HostTarget.compile())
+    for dtype in ("f16", "bf16", "f32"):
+        assert not suite.check(LONG.but(dtype=dtype)).failed
+    suite.close()
+    assert suite.accuracy.tightest == kept.name
+    told = list(terminal.accuracy(suite.accuracy))
+    assert told[-1] == f"tightest class kept: {kept.name}"
+    assert any(line.startswith(f"{kept.name}: kept") for line in told)
+
+
+def test_a_refusal_says_from_which_position_on() -> None:
+    suite = suite_for(HostTarget.compile(FLOAT32_SHADER), EXACT_ANGLE)
+    case = LONG.but(positions="list:1/2/3/5/30000/40000/100000/131071", num_tokens=8)
+    with pytest.raises(NonConformanceError, match="from position 30000 on, right up to 5"):
+        suite.check(case)
+    suite.close()
+    entry = suite.accuracy.classes["exact-angle"]
+    assert (entry.beyond, entry.case) == (30000, str(case))
+    assert any("exact-angle: left from position 30000 on" in line for line in terminal.accuracy(suite.accuracy))
+
+
+# What the default profile must find, under each class, before anything else.
+NUMERIC_FAULTS = (
+    "bf16_truncated",
+    "rounded_twice",
+    "angle_in_f16",
+    "angle_in_bf16",
+    "cos_and_sin_in_bf16",
+    "position_in_f16",
+    "position_in_bf16",
+    "base_off_by_a_thousandth",
+)
+
+
+@pytest.mark.parametrize("accuracy", CLASSES, ids=lambda accuracy: accuracy.name)
+@pytest.mark.parametrize("fault", NUMERIC_FAULTS)
+def test_numeric_faults_are_found_by_the_first_cases(fault: str, accuracy: Accuracy) -> None:
+    suite = suite_for(CallableTarget(fault, FAULTS[fault].call), accuracy)
+    first = selection.cases(suite, PROFILES["default"], rotation.many_tokens)[:6]
+    failed = []
+    for case in first:
+        try:
+            suite.check(case)
+        except NonConformanceError:
+            failed.append(case)
+    suite.close()
+    assert failed
+
+
+def test_a_bias_is_a_failure_unless_the_target_itself_truncates() -> None:
+    case = LONG.but(dtype="bf16", num_qo_heads=8, num_kv_heads=8, plan="")
+    outcome = Observer(CallableTarget("truncated", FAULTS["bf16_truncated"].call)).observe(case)
+    told = judge(expect(case, Standard(FLOAT32_ANGLE)), outcome)
+    assert {f.severity for f in told.findings if f.requirement == "ROT-BIAS"} == {"failure"}
+    truncating = arithmetic_of(Behaviour(narrowing="toward zero"))
+    told = judge(expect(case, Standard(FLOAT32_ANGLE, truncating)), outcome)
+    assert {f.severity for f in told.findings if f.requirement == "ROT-BIAS"} == {"warning"}
+    assert not told.failed
+
+
+def test_what_is_measured_of_a_target_chooses_what_it_is_allowed() -> None:
+    assert arithmetic_of(Behaviour()) == reference.GRANTED
+    measured = Behaviour("to nearest", "to nearest even", False, False, False, True)
+    assert arithmetic_of(measured) == reference.Arithmetic(False, False, False, False, True)
+    loose = Behaviour("toward zero", "toward zero", True, True, True, False)
+    assert arithmetic_of(loose) == reference.Arithmetic(True, True, True, True, False)
+
+
+def test_positions_fall_into_decades() -> None:
+    positions = torch.tensor([0, 1, -9, 10, 99, 100, 999_999_999, 1_000_000_000, -(2**31)])
+    assert decade_of(positions).tolist() == [0, 1, 1, 2, 2, 3, 9, 10, 10]
+    assert [decade_name(n) for n in (0, 1, 2, 10)] == ["0", "1-9", "10^1-10^2", "10^9-2^31"]
+
+
+def _decade(elements: int, worst: list[float]) -> Decade:
+    return Decade(elements, 1, 0.5, torch.tensor(worst, dtype=torch.float64))
+
+
+def test_the_book_keeps_the_worst_case_of_each_pair() -> None:
+    book = AccuracyBook(Standard(FAST, tighter=TIGHTER))
+    exact, tight = ("exact-angle", 2), ("float32-angle", 2)
+    one, other = (
+        Measure("float16", {exact: _decade(n, [9.0]), tight: _decade(n, scores)}, {"exact-angle": Kept(7.0, beyond)})
+        for n, scores, beyond in ((10, [0.5, 0.1], 30), (20, [0.2, 0.3, 0.0], 20))
+    )
+    book.add("first", one)
+    book.add("second", other)
+    [line] = [line for line in book.lines() if line["kind"] == "accuracy"]
+    assert line["class"] == "float32-angle"
+    assert (line["elements"], line["uninformative"], line["worst"]) == (30, 2, 0.5)
+    assert line["cases"] == ["first", "second"]
+    assert line["pairs"] == [[0.5, 0], [0.3, 1], [0.0, 1]]
+    classes = {line["name"]: line for line in book.lines() if line["kind"] == "class"}
+    assert classes["exact-angle"] | {"decides": False, "kept": False} == classes["exact-angle"]
+    assert (classes["exact-angle"]["beyond"], classes["exact-angle"]["case"]) == (20, "second")
+    assert classes["fast"]["kept"]
+    assert book.tightest == "float32-angle"
+
+
+def test_nothing_measured_keeps_no_class() -> None:
+    book = AccuracyBook(Standard(EXACT_ANGLE))
+    assert book.tightest == ""
+    assert list(terminal.accuracy(book)) == []
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "low", "high", "share"),
+    [
+        (FLOAT32_ANGLE, 1, 2**20 + 64, 0.0),
+        (FLOAT32_ANGLE, 2**24 + 1, 2**24 + 400, 0.45),
+        (FLOAT32_ANGLE, 2**31 - 300, 2**31 - 1, 0.78),
+        (FAST, 2**20 - 64, 2**20 + 64, 0.067),
+        (FAST, 2**24 + 1, 2**24 + 400, 0.52),
+        (FAST, 2**31 - 300, 2**31 - 1, 0.81),
+        (EXACT_ANGLE, 2**31 - 300, 2**31 - 1, 0.0),
+    ],
+    ids=str,
+)
+def test_how_many_bounds_say_nothing(accuracy: Accuracy, low: int, high: int, share: float) -> None:
+    """The prototype's shares, over its six bases and five head_dims."""
+    silent = elements = 0
+    grid = itertools.product((1.0001, 100.0, 1e4, 5e5, 1e6, 1e9), (64, 80, 128, 192, 256))
+    for seed, (base, head_dim) in enumerate(grid):
+        generator = torch.Generator().manual_seed(seed)
+        positions = torch.randint(low, high, (64,), generator=generator) | (low & 1)
+        x = torch.randn(64, 2, head_dim, generator=generator)
+        turn = reference.turn_bound(positions, base, head_dim, accuracy)
+        bound = reference.element_bound(x, turn)
+        rotated = measure.Rotated(x, positions, x, bound)
+        for decade in measure.decades(reference.score(x, bound), rotated, turn).values():
+            silent += decade.uninformative
+            elements += decade.elements
+    assert silent / elements == pytest.approx(share, abs=0.03)
+
+
+def test_fast_math_on_the_host_is_predicted_to_keep_fast_alone(tmp_path: Path) -> None:
+    unqualified = tmp_path / "unqualified.metal"
+    unqualified.write_text(FLOAT32_SHADER.read_text().replace("precise::", ""))
+    kept = {}
+    for name, build in MATH_MODELS.items():
+        suite = auto(HostTarget.compile(unqualified, build))
+        suite.check(LONG)
+        suite.close()
+        kept[name] = suite.accuracy.tightest
+    assert kept == {"libm": "float32-angle", "metal-fast": "fast"}
+
+
+@pytest.mark.parametrize("fault", ["position_in_bf16", ""])
+def test_a_call_judged_part_by_part_is_judged_as_a_whole(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = LONG.but(dtype="bf16", plan="", slots="holes", num_tokens=50, values="mixed")
+    target = CallableTarget("f", FAULTS[fault].call) if fault else HostTarget.compile(FLOAT32_SHADER)
+    outcome = Observer(target).observe(case)
+    standard = Standard(FLOAT32_ANGLE, tighter=(EXACT_ANGLE,))
+    whole = judge(Expected(case, logical_call(case), standard), outcome)
+    monkeypatch.setattr("conformance.judge.expected._AT_ONCE", 7 * 3 * 128)
+    apart = Expected(case, logical_call(case), standard)
+    assert [part.start for part in apart.parts()] == list(range(0, 50, 7))
+    parts = judge(apart, outcome)
+    assert bool(fault) == whole.failed == parts.failed
+    assert [(f.requirement, f.where) for f in parts.findings] == [(f.requirement, f.where) for f in whole.findings]
+    assert parts.checks == whole.checks
+    assert whole.measure is not None
+    assert parts.measure is not None
+    assert parts.measure.classes == whole.measure.classes
+    for key, decade in whole.measure.decades.items():
+        other = parts.measure.decades[key]
+        assert (other.elements, other.uninformative, other.error) == (
+            decade.elements,
+            decade.uninformative,
+            decade.error,
+        )
+        assert torch.equal(other.worst, decade.worst)
