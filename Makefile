@@ -19,7 +19,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests -n auto -q
 
 benchmark: $(INSTALLED)
 	$(BIN)/python -m pytest tests/benchmarks/bench_suite.py --benchmark-only --benchmark-columns=median,iqr,rounds --benchmark-sort=name

@@ -80,7 +80,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
 def arithmetic(behaviour: Behaviour) -> str:
     """What the probes measured of the target, in a line."""
     words = {
-        "arithmetic {}": behaviour.rounding,
+        "float32 rounded {}": behaviour.rounding,
         "conversions {}": behaviour.narrowing,
         "products and sums {}": _word(behaviour.contraction, "fused", "not fused"),
         "subnormals {}": _word(behaviour.flushes, "flushed", "kept"),
