@@ -41,8 +41,8 @@ INT32_MIN = -(2**31)
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 Tokens = npt.NDArray[np.int64]
-# A long prefill is drawn a part at a time: raw words and float64 values are far larger than the arrays.
-_WORDS_AT_ONCE = 1 << 20
+# A long prefill is drawn a part at a time: raw words and float64 values, far larger than the arrays, stay in the cache.
+_WORDS_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True)

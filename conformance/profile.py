@@ -70,7 +70,14 @@ PROFILES = {
             "default", None, None, prefill_tokens=32, seeds=1, swept_positions=2048, examples=120, derandomised=True
         ),
         Profile(
-            "nightly", None, None, prefill_tokens=512, seeds=4, swept_positions=2**20, examples=2000, derandomised=False
+            "nightly",
+            None,
+            None,
+            prefill_tokens=512,
+            seeds=4,
+            swept_positions=2**20 + 1,
+            examples=2000,
+            derandomised=False,
         ),
     )
 }

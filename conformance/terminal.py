@@ -9,6 +9,7 @@ from conformance.accuracy import AccuracyBook, Cell
 from conformance.ledger import Entry, Ledger, Reported
 from conformance.measure import decade_name
 from kernel.targets import Behaviour
+from reference.accuracy import OURS
 
 SHOWN_PER_REQUIREMENT = 3
 _HEADINGS = ("requirement", "tier", "cases", "worst", "verdict", "sentence")
@@ -130,6 +131,10 @@ def _classes(book: AccuracyBook) -> Iterator[str]:
         else:
             where = f"left from position {entry.beyond} on (worst score {entry.worst:.3g})"
             yield f"{entry.name}: {where}; case {entry.case}"
+    for accuracy in book.standard.classes:
+        for term in accuracy.terms:
+            if term.source == OURS and accuracy.name == book.told:
+                yield f"{accuracy.name}: the bound of {term.reason}; {term.source}"
     if book.standard.tighter:
         yield f"tightest class kept: {book.tightest or 'none'}"
 
