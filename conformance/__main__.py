@@ -21,6 +21,7 @@ from kernel.targets import TargetError
 USAGE_ERROR = 4
 # Calls token by token multiply the work; more tokens than this are judged in one call only.
 _TOKENWISE_LIMIT = 64
+_MOST = 1e12
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,6 +44,10 @@ def _run_replay(parsed: argparse.Namespace) -> int:
     for line in terminal.findings(suite.ledger, options.replay_options(parsed)):
         print(line)
     suite.close()
+    described = suite.target.describe()
+    print(f"{described.facts.get('shader', described.name)}, held to {suite.standard.accuracy.name}")
+    for line in terminal.classes(suite.accuracy) if suite.accuracy.measured else ():
+        print(line)
     print("does not conform" if not conforms else "this case conforms")
     return 0 if conforms else 1
 
@@ -69,11 +74,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    """A whole number of at least 1, as 20 or 1e9."""
+    """A whole number from 1 to 1e12, as 20 or 1e9."""
     with contextlib.suppress(ValueError, OverflowError):
-        if float(text) == int(float(text)) >= 1:
+        if _MOST >= float(text) == int(float(text)) >= 1:
             return int(float(text))
-    raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, such as 20 or 1e9, got {text!r}")
+    raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 1e12, such as 20 or 1e9, got {text!r}")
 
 
 def _replay(suite: Suite, cases: list[Case]) -> bool:

@@ -70,7 +70,7 @@ class Case:
                 raise CaseError(f"{_SHORT.get(name, name)} must be at least {smallest}, got {getattr(self, name)}")
         if not 1 <= self.rope_base < 2.0**127:
             raise CaseError(
-                f"base must be at least 1 and a float32, got {self.rope_base}: the oracle holds for no other"
+                f"base must be at least 1 and below 2^127, got {self.rope_base}: the oracle holds for no other"
             )
         try:
             _ = self.launch_plan

@@ -38,6 +38,7 @@ TORCH_DTYPES = {
 }
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
+_LEAST = {"log": 1, "uniform": 0, "negative": 1, "decode": 0}
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 Tokens = npt.NDArray[np.int64]
@@ -83,9 +84,15 @@ def _integers(raw: Words, low: int, high: int) -> npt.NDArray[np.int64]:
 
 def _number(text: str, kind: str) -> int:
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         raise CaseError(f"{kind} needs a whole number, as in {kind}:7, got {text!r}") from None
+    # -2^31 is written as negative:2147483648.
+    if not INT32_MIN <= number <= INT32_MAX + 1:
+        raise CaseError(f"{kind}:{text} is past int32")
+    if kind in _LEAST and number < _LEAST[kind]:
+        raise CaseError(f"{kind} needs a number of at least {_LEAST[kind]}, got {text}")
+    return number
 
 
 def _listed(text: str, count: int) -> npt.NDArray[np.int64]:

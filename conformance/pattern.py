@@ -39,22 +39,23 @@ def extent(wrong: Tensor, skipped: Tensor | None = None) -> str:
     return "; ".join(words)
 
 
-def _axis_words(hit: Tensor, axis: _Axis) -> list[str]:
-    where = hit.nonzero().flatten().tolist()
-    size = len(hit)
-    if len(where) in (0, size):
+def _axis_words(hit: Tensor, axis: _Axis, first: int = 0) -> list[str]:
+    """Which places of an axis are hit; `first` is the number of its first place."""
+    where = (hit.nonzero().flatten() + first).tolist()
+    count, end = len(hit), first + len(hit)
+    if len(where) in (0, count):
         return []
     if len(where) == 1:
         return [f"all in {axis.one} {where[0]}"]
-    if len(where) == size - 1:
-        return [f"every {axis.one} but {int((~hit).nonzero())}"]
-    if where == list(range(where[0], size)):
+    if len(where) == count - 1:
+        return [f"every {axis.one} but {first + int((~hit).nonzero())}"]
+    if where == list(range(where[0], end)):
         return [f"{axis.many} from {where[0]} on"]
     if where == list(range(where[0], where[-1] + 1)):
         return [f"{axis.many} {where[0]} to {where[-1]}"]
-    if where == list(range(where[0], size, 2)):
+    if where == list(range(where[0], end, 2)) and where[0] < first + 2:
         return [f"{'odd' if where[0] % 2 else 'even'} {axis.many}"]
-    return [f"{len(where)} of {size} {axis.many}"]
+    return [f"{len(where)} of {count} {axis.many}"]
 
 
 def _element_words(hit: Tensor) -> list[str]:
@@ -64,7 +65,7 @@ def _element_words(hit: Tensor) -> list[str]:
         if not bool(upper.any()):
             return ["lower half of head_dim", *([] if bool(lower.all()) else _axis_words(lower, _AXES[2]))]
         if not bool(lower.any()):
-            return ["upper half of head_dim", *([] if bool(upper.all()) else _axis_words(upper, _AXES[2]))]
+            return ["upper half of head_dim", *([] if bool(upper.all()) else _axis_words(upper, _AXES[2], half))]
         if torch.equal(lower, upper):
             return _axis_words(lower, _Axis("pair", "pairs"))
     return _axis_words(hit, _AXES[2])

@@ -70,7 +70,7 @@ def table(ledger: Ledger) -> Iterator[str]:
 
 
 def _row(entry: Entry) -> tuple[str, ...]:
-    worst = "" if entry.worst is None else f"{entry.worst:.3f}"
+    worst = "" if entry.worst is None else _score(entry.worst)
     verdict = entry.verdict
     if verdict == "FAIL" and not entry.decides:
         verdict = "finding"
@@ -109,27 +109,41 @@ def accuracy(book: AccuracyBook) -> Iterator[str]:
         seen = [cell.seen for cell in cells if cell]
         silent = sum(s.uninformative for s in seen) / sum(s.elements for s in seen)
         rows.append(
-            (decade_name(decade), *(_cell(cell) for cell in cells), f"{silent:.2%} of elements" if silent else "")
+            (decade_name(decade), *(_cell(cell) for cell in cells), f"{_percent(silent)} of elements" if silent else "")
         )
     yield from _columns(rows)
     if book.uninformative:
         yield (
-            f"on {book.uninformative:.2%} of all elements, from positions {book.first_uninformative()} on, "
+            f"on {_percent(book.uninformative)} of all elements, from positions {book.first_uninformative()} on, "
             f"the bound of {book.told} says nothing: a pass there is no evidence"
         )
-    yield from _classes(book)
+    yield from classes(book)
 
 
 def _cell(cell: Cell | None) -> str:
-    return f"{cell.worst:.3f} {cell.seen.error:.1e}" if cell else ""
+    if not cell:
+        return ""
+    # Tiny and huge pairs have scores, and no error that could be compared.
+    error = f"{cell.seen.error:.1e}" if cell.seen.error or not cell.worst else "-"
+    return f"{_score(cell.worst)} {error}"
 
 
-def _classes(book: AccuracyBook) -> Iterator[str]:
+def _score(worst: float) -> str:
+    """Three places; or three digits, of a score that is far above 1."""
+    return f"{worst:.3f}" if worst < 1000 else f"{worst:.3g}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.2%}" if share >= 0.0001 else "less than 0.01%"
+
+
+def classes(book: AccuracyBook) -> Iterator[str]:
+    """Which accuracy classes are kept, and from which position on one is left."""
     for entry in book.classes.values():
         if entry.beyond is None:
             yield f"{entry.name}: kept (worst score {entry.worst:.3f})"
         else:
-            where = f"left from position {entry.beyond} on (worst score {entry.worst:.3g})"
+            where = f"left from position {entry.beyond} on, the lowest seen (worst score {entry.worst:.3g})"
             yield f"{entry.name}: {where}; case {entry.case}"
     for accuracy in book.standard.classes:
         for term in accuracy.terms:

@@ -11,7 +11,7 @@ from reference.angle import cos_sin, frequency_table
 from reference.arguments import RULES, ArgumentError, Rule, Violation, check_arguments, first_violation
 from reference.bounds import Bound, TurnBound, element_bound, error_bound, token_blocks, turn_bound
 from reference.compare import allowed_interval, plain_error_bound, score
-from reference.floats import FORMATS, FloatFormat, format_of, round_once
+from reference.floats import FORMATS, FloatFormat, format_of, round_once, ulp
 from reference.pool import bits, candidates, write_rows
 from reference.rotation import rotate
 
@@ -52,6 +52,7 @@ __all__ = [
     "round_once",
     "score",
     "turn_bound",
+    "ulp",
     "write_rows",
 ]
 

@@ -116,8 +116,8 @@ def tokens(_: Profile) -> Iterator[Case]:
 
 def negative_positions(_: Profile) -> Iterator[Case]:
     """Positions below zero."""
-    for dtype, reach in itertools.product(DTYPES, (1, 100, 2**31)):
-        yield Case(dtype, num_tokens=6, positions=f"negative:{reach}")
+    for dtype, reach in itertools.product(DTYPES, (1, 100, 4096, 131072, 2**20, 2**31)):
+        yield Case(dtype, num_tokens=9, positions=f"negative:{reach}", pool_size=12)
 
 
 def head_by_head(_: Profile) -> Iterator[Case]:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from callables import FAULTS
 from drive import suite_for
+from kernels import RIGHT
 from shader_faults import FLOAT32_SHADER
 
 import reference
 from conformance import measure, selection, terminal
 from conformance.accuracy import AccuracyBook
 from conformance.case import Case
+from conformance.evidence.models import IEEE, rotated
 from conformance.inputs import logical_call
 from conformance.judge import Expected, expect, judge
 from conformance.measure import Decade, Kept, Measure, decade_name, decade_of
-from conformance.outcome import Observer
+from conformance.outcome import Observer, Outcome
 from conformance.profile import PROFILES
 from conformance.record import Recorder
 from conformance.scenarios import rotation
@@ -217,3 +221,82 @@ def test_a_call_judged_part_by_part_is_judged_as_a_whole(fault: str, monkeypatch
             decade.error,
         )
         assert torch.equal(other.worst, decade.worst)
+
+
+def _observed(case: Case) -> Outcome:
+    return Observer(CallableTarget("exact", RIGHT["exact"])).observe(case)
+
+
+def _with_q(outcome: Outcome, q_rot: torch.Tensor) -> Outcome:
+    assert outcome.outputs is not None
+    return replace(outcome, outputs={**outcome.outputs, "q_rot": q_rot})
+
+
+def _q_rot(outcome: Outcome) -> torch.Tensor:
+    assert outcome.outputs is not None
+    return outcome.outputs["q_rot"].clone()
+
+
+def test_a_kernel_that_is_right_in_a_tighter_class_is_right_in_a_looser_one() -> None:
+    case = LONG.but(plan="", positions="rise:1", slots="none")
+    call = logical_call(case)
+    shift = torch.tensor(2.0**-23, dtype=torch.float64)
+    cos, sin = reference.cos_sin(call.positions, case.rope_base, case.head_dim)
+    off = (cos * shift.cos() - sin * shift.sin()).float(), (sin * shift.cos() + cos * shift.sin()).float()
+    out = {f"{name}_rot": rotated(getattr(call, name), *(t.double() for t in off), IEEE) for name in ("q", "k")}
+    outcome = replace(_observed(case), outputs=out)
+    bound = reference.error_bound(call.q, call.positions, case.rope_base, FLOAT32_ANGLE)
+    assert bool((reference.score(out["q_rot"], bound) > 1).any())
+    for accuracy in CLASSES:
+        told = judge(expect(case, Standard(accuracy)), outcome)
+        assert not any(finding.requirement.startswith("ROT-Q") for finding in told.findings)
+        assert told.measure is not None
+        assert told.measure.classes[accuracy.name].beyond is None
+
+
+_STORED = {
+    "the other infinity": (torch.neg, "failure"),
+    "NaN": (lambda q_rot: torch.full_like(q_rot, math.nan), "warning"),
+    "the largest finite value": (lambda q_rot: q_rot.clamp(-65504, 65504), "warning"),
+    "one": (torch.ones_like, "failure"),
+}
+
+
+@pytest.mark.parametrize("stored", _STORED)
+def test_fast_excuses_of_an_overflow_what_saturation_leaves_and_nothing_else(stored: str) -> None:
+    case = LONG.but(dtype="f16", plan="", values="huge", slots="none", positions="uniform:64")
+    outcome = _observed(case)
+    q_rot, (store, severity) = _q_rot(outcome), _STORED[stored]
+    infinite = q_rot.isinf()
+    assert bool(infinite.any())
+    told = judge(expect(case, Standard(FAST)), _with_q(outcome, torch.where(infinite, store(q_rot), q_rot)))
+    assert {finding.severity for finding in told.findings if finding.requirement == "ROT-Q"} == {severity}
+    assert told.measure is not None
+    assert (told.measure.classes["fast"].beyond is None) == (severity == "warning")
+
+
+def test_a_small_error_that_only_skipped_tokens_show_is_no_fault_of_the_slots() -> None:
+    case = LONG.but(plan="", slots="holes")
+    outcome = _observed(case)
+    q_rot, skipped = _q_rot(outcome), logical_call(case).slots < 0
+    q_rot[skipped, :, 5] *= 1 + 2.0**-12
+    told = judge(expect(case, Standard(EXACT_ANGLE)), _with_q(outcome, q_rot))
+    assert {finding.requirement for finding in told.findings} == {"ROT-Q"}
+
+
+def test_a_flushed_zero_is_told_apart_from_the_range_that_is_right() -> None:
+    case = LONG.but(dtype="f16", plan="", values="cancel", slots="none", positions="uniform:64")
+    outcome = _observed(case)
+    q_rot = _q_rot(outcome)
+    exact = expect(case, Standard(EXACT_ANGLE)).bound("q", slice(0, 64), EXACT_ANGLE).exact.abs()
+    subnormal = ((exact > 2.0**-18) & (exact < 2.0**-15)).nonzero()[0]
+    q_rot[tuple(subnormal)] += 2.0**-10
+    told = judge(expect(case, Standard(EXACT_ANGLE)), _with_q(outcome, q_rot))
+    [finding] = [finding for finding in told.findings if finding.requirement == "ROT-Q"]
+    assert ", or a flushed 0; off by" in finding.where
+
+
+@pytest.mark.parametrize("reach", [4096, 131072, 2**20])
+def test_negative_positions_are_tried_where_the_classes_tell(reach: int) -> None:
+    drawn = [case.positions for case in rotation.negative_positions(PROFILES["default"])]
+    assert f"negative:{reach}" in drawn

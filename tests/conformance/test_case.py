@@ -6,8 +6,10 @@ import hashlib
 import json
 
 import pytest
+import torch
 from hypothesis import given
 
+from conformance import draw
 from conformance.case import Case, CaseError
 from conformance.inputs import build, logical_call
 from conformance.scenarios.rotation import VALUES
@@ -120,3 +122,24 @@ def test_a_layout_changes_strides_and_no_value(layout: str) -> None:
         name = item.partition(":")[0]
         assert placed[name].stride() != dense[name].stride()
     assert all(bool((bits(placed[name]) == bits(dense[name])).all()) for name in dense)
+
+
+@pytest.mark.parametrize(
+    "positions", ["log:0", "log:-5", "uniform:-1", "negative:0", "equal:99999999999", "log:99999999999999999999"]
+)
+def test_positions_that_no_int32_holds_are_refused(positions: str) -> None:
+    with pytest.raises(CaseError, match=r"past int32|at least"):
+        draw.positions(Case(positions=positions))
+
+
+def test_log_positions_stay_within_their_reach() -> None:
+    drawn = draw.positions(Case(num_tokens=500, positions="log:131071"))
+    assert int(drawn.min()) >= 1
+    assert 2**16 < int(drawn.max()) <= 131071
+
+
+def test_every_pattern_goes_through_v() -> None:
+    call = logical_call(Case("bf16", 64, 8, 8, 128, 64, values="normal", v_bits="every"))
+    assert len(torch.unique(bits(call.v).to(torch.int32) & 0xFFFF)) == 65536
+    with pytest.raises(CaseError, match="v_bits"):
+        logical_call(Case("f32", v_bits="every"))

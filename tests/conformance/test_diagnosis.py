@@ -79,6 +79,24 @@ def test_truncation_is_named() -> None:
     assert diagnose.looks_like(rotation, bound, wrong) == "rounded toward zero in place of to nearest"
 
 
+def test_a_subnormal_error_is_told_in_ulps_of_its_dtype() -> None:
+    exact = torch.tensor([3 * 2.0**-24], dtype=torch.float64)
+    bound = reference.Bound(exact, torch.full_like(exact, 2.0**-40))
+    said = diagnose.error_size(torch.tensor([5 * 2.0**-24], dtype=torch.float16), bound, torch.tensor([True]))
+    assert said == "largest error 1.19e-07, 2 ulp"
+
+
+def test_one_wrong_element_is_given_no_name() -> None:
+    out = reference.round_once(reference.rotate(*_arguments()), torch.float32)
+    out[1, 2, 9] *= 1.5
+    assert _diagnosis(out) == ""
+
+
+def _arguments() -> tuple[Tensor, Tensor, float]:
+    call = logical_call(CASE)
+    return call.q, call.positions, call.rope_base
+
+
 def test_noise_is_given_no_name() -> None:
     exact = reference.rotate(logical_call(CASE).q, logical_call(CASE).positions, CASE.rope_base)
     assert _diagnosis((exact * (1 + 1e-4)).to(torch.float32)) == ""
@@ -95,6 +113,9 @@ def test_noise_is_given_no_name() -> None:
         ((slice(2, None),), "48 of 96 elements; tokens from 2 on"),
         ((slice(1, 3),), "48 of 96 elements; tokens 1 to 2"),
         ((slice(None), slice(None), [1, 5]), "24 of 96 elements; all in pair 1"),
+        ((slice(None), slice(None), 6), "12 of 96 elements; upper half of head_dim; all in element 6"),
+        ((slice(None), slice(None), [4, 5, 7]), "36 of 96 elements; upper half of head_dim; every element but 6"),
+        ((slice(None), slice(None), slice(6, None)), "24 of 96 elements; upper half of head_dim; elements from 6 on"),
         ((slice(None, None, 2),), "48 of 96 elements; even tokens"),
         ((slice(None),), "96 of 96 elements; every element"),
     ],

