@@ -12,6 +12,7 @@ from reports.numbers import share
 from reports.replay import replay_command
 
 SHOWN_PAIRS = 10
+_DTYPES = ("float16", "bfloat16", "float32")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Accuracy:
 
 def accuracy(record: Record) -> Accuracy:
     """What `record` tells of accuracy; empty parts where it tells nothing."""
-    cells = sorted(record.cells, key=lambda cell: (cell.dtype, cell.decade))
+    cells = sorted(record.cells, key=lambda cell: (_rank(cell.dtype), cell.decade))
     silent = [cell for cell in cells if cell.uninformative]
     return Accuracy(
         asked=str(record.run.get("accuracy", "")),
@@ -104,6 +105,11 @@ def _cell_row(record: Record, cell: Cell) -> CellRow:
     case = cell.cases[place] if score else ""
     replay = replay_command(case, record.run, cell.accuracy) if case else ""
     return CellRow(cell, share(cell.uninformative, cell.elements), case, replay)
+
+
+def _rank(dtype: str) -> tuple[int, str]:
+    """The order in which a run prints dtypes: narrow ones first."""
+    return (_DTYPES.index(dtype) if dtype in _DTYPES else len(_DTYPES)), dtype
 
 
 def _worst_pairs(record: Record, cells: list[Cell]) -> Iterator[PairRow]:

@@ -11,7 +11,7 @@ from reports.numbers import fraction
 
 WIDTH, HEIGHT = 480, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 470, 30, 226
-# Powers of ten: scores are drawn from this one, those below it on the lower edge.
+# Powers of ten: scores are drawn from this one, those below it on the lower edge, but for 0.
 _LOWEST = -3
 _HIGHEST_AT_LEAST = 1
 _MOST_TICKS = 10
@@ -91,7 +91,8 @@ def _height(score: float, top: int) -> float:
 
 def _lines(cells: Sequence[Cell], places: dict[int, float], top: int) -> Iterator[Line]:
     for dtype in dict.fromkeys(cell.dtype for cell in cells):
-        own = [cell for cell in cells if cell.dtype == dtype]
+        # A score of 0 has no place on an axis of powers.
+        own = [cell for cell in cells if cell.dtype == dtype and cell.worst > 0]
         yield Line(
             dtype,
             tuple(

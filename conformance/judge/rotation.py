@@ -67,7 +67,7 @@ def _scored(expected: Expected, name: str, out: Tensor, part: slice, judgement: 
         # A kernel that is wrong everywhere says nothing of skipped tokens.
         worst = None if bool(wrong.any()) else worst_finite(scores[skipped])
         judgement.looked("SLOT-ROT", int(specified[skipped].sum()), worst)
-    judgement.measured(_measure(expected, name, part, rotation))
+    judgement.measured(_measure(expected, name, part, rotation, scores))
     if _overflow_is_void(expected, expected.accuracy):
         _warn_of_overflow(base, name, rotation.out, bound, judgement)
     return _Scored(name, part, rotation, bound, scores, wrong)
@@ -102,11 +102,13 @@ def _scores_of(expected: Expected, name: str, part: slice, rotation: Rotation, a
     return scores
 
 
-def _measure(expected: Expected, name: str, part: slice, rotation: Rotation) -> Measure:
+def _measure(expected: Expected, name: str, part: slice, rotation: Rotation, scores: Tensor) -> Measure:
+    """How near to its bound each class came; `scores` are those of the class that decides."""
     told = Measure(str(rotation.out.dtype).removeprefix("torch."))
     for accuracy in expected.standard.classes:
         held = expected.bound(name, part, accuracy)
-        needed = _scores(expected, name, part, rotation, accuracy)
+        own = accuracy is expected.accuracy
+        needed = scores if own else _scores(expected, name, part, rotation, accuracy)
         rotated = Rotated(rotation.x, rotation.positions, rotation.out, held)
         told.classes[accuracy.name] = measure.kept(needed, rotation.positions)
         for decade, seen in measure.decades(needed, rotated, expected.turn(part, accuracy)).items():
