@@ -82,11 +82,16 @@ def _integers(raw: Words, low: int, high: int) -> npt.NDArray[np.int64]:
     return (low + np.floor(_unit(raw) * (high - low + 1))).astype(np.int64)
 
 
-def _number(text: str, kind: str) -> int:
+def _whole(text: str, kind: str) -> int:
     try:
-        number = int(text)
+        return int(text)
     except ValueError:
         raise CaseError(f"{kind} needs a whole number, as in {kind}:7, got {text!r}") from None
+
+
+def _number(text: str, kind: str) -> int:
+    """The number of a kind of positions, within what int32 and the kind can hold."""
+    number = _whole(text, kind)
     # -2^31 is written as negative:2147483648.
     if not INT32_MIN <= number <= INT32_MAX + 1:
         raise CaseError(f"{kind}:{text} is past int32")
@@ -96,7 +101,7 @@ def _number(text: str, kind: str) -> int:
 
 
 def _listed(text: str, count: int) -> npt.NDArray[np.int64]:
-    values = [_number(item, "list") for item in text.split("/")] if text else []
+    values = [_whole(item, "list") for item in text.split("/")] if text else []
     if any(not INT32_MIN <= value <= INT32_MAX for value in values):
         raise CaseError(f"a list of int32 holds {INT32_MIN} to {INT32_MAX}, got {text}")
     if len(values) != count:
