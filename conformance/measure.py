@@ -38,7 +38,7 @@ class Decade:
 
     elements: int = 0
     uninformative: int = 0
-    """Elements whose bound is half the length of their pair or more: being within it says nothing."""
+    """Elements at positions beyond the reach of the class, whose bound is half the length of their pair or more."""
     error: float = 0.0
     """Largest error as a fraction of the length of its pair; of finite, neither tiny nor huge pairs."""
     worst: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))

@@ -30,6 +30,8 @@ from conformance.standard import Standard, arithmetic_of
 from conformance.suite import NonConformanceError, Settings, Suite
 from kernel.targets import MATH_MODELS, Behaviour, CallableTarget, HostTarget, Target
 from reference import EXACT_ANGLE, FAST, FLOAT32_ANGLE, Accuracy
+from tests.right.arguments import Call
+from tests.right.recipe import Recipe, kernel
 
 CLASSES = (EXACT_ANGLE, FLOAT32_ANGLE, FAST)
 TIGHTER = CLASSES[:2]
@@ -296,7 +298,21 @@ def test_a_flushed_zero_is_told_apart_from_the_range_that_is_right() -> None:
     assert ", or a flushed 0; off by" in finding.where
 
 
-@pytest.mark.parametrize("reach", [4096, 131072, 2**20])
-def test_negative_positions_are_tried_where_the_classes_tell(reach: int) -> None:
-    drawn = [case.positions for case in rotation.negative_positions(PROFILES["default"])]
-    assert f"negative:{reach}" in drawn
+class _WrongAtLargeNegatives(Recipe):
+    def position(self, call: Call) -> torch.Tensor:
+        off = (call.positions <= -101) & (call.positions >= -(2**24))
+        return (call.positions + off).to(torch.float32)
+
+
+def test_an_error_at_negative_positions_within_the_reach_of_the_class_is_found() -> None:
+    faulty = kernel(_WrongAtLargeNegatives(), "wrong_at_large_negatives", None)
+    suite = suite_for(CallableTarget("wrong_at_large_negatives", faulty))
+    found = 0
+    for case in selection.cases(suite, PROFILES["default"], rotation.negative_positions):
+        try:
+            suite.check(case)
+        except NonConformanceError:
+            found += 1
+    suite.close()
+    assert found
+    assert suite.ledger.entries["ROB-POSITION"].failed
