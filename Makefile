@@ -7,12 +7,12 @@ INSTALLED := $(VENV)/.installed
 RECORD := out/conformance.jsonl
 REPORT := out/conformance.html
 
-.PHONY: conformance test format benchmark clean
+.PHONY: conformance test format benchmark nightly clean
 
 conformance: $(INSTALLED)
 	@rm -f $(RECORD) $(REPORT)
 	@status=0; $(BIN)/python -m pytest conformance --record $(RECORD) $(ARGS) || status=$$?; \
-	if [ -s $(RECORD) ]; then $(BIN)/python -m reports $(RECORD) -o $(REPORT) || [ $$status -ne 0 ] || status=1; fi; \
+	if [ -s $(RECORD) ]; then $(BIN)/python -m reports build $(RECORD) -o $(REPORT) || [ $$status -ne 0 ] || status=1; fi; \
 	exit $$status
 
 test: $(INSTALLED)
@@ -22,7 +22,12 @@ test: $(INSTALLED)
 	$(BIN)/python -m pytest tests -n auto -q
 
 benchmark: $(INSTALLED)
-	$(BIN)/python -m pytest tests/benchmarks/bench_suite.py --benchmark-only --benchmark-columns=median,iqr,rounds --benchmark-sort=name
+	$(BIN)/python -m pytest conformance/bench $(ARGS)
+	$(BIN)/python -m pytest tests/benchmarks/bench_suite.py --benchmark-columns=median,iqr,rounds --benchmark-sort=name
+
+# make itself answers 2 to every failure; the last line, and out/nightly/latest/outcome.json, tell the exit code.
+nightly: $(INSTALLED)
+	@$(BIN)/python -m conformance nightly $(ARGS)
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
@@ -35,5 +40,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+# The nights stay: nothing makes their history again.
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) $(RECORD)* $(REPORT)

@@ -1,4 +1,4 @@
-"""`python -m conformance`: make the calls of a case again and judge them; show how far the judge can be trusted."""
+"""`python -m conformance`: replay a case; make a night; show how far the judge can be trusted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import torch
 
-from conformance import options, terminal
+from conformance import nightly, options, terminal
 from conformance.case import JOINT, Case, CaseError
 from conformance.evidence import sensitivity, soundness
 from conformance.inputs import build
@@ -26,7 +26,11 @@ _MOST = 1e12
 
 def main(arguments: list[str] | None = None) -> int:
     """0: the case conforms, or the judge is what it should be; 1: not; 4: the command or the target cannot be used."""
-    parsed = _parser().parse_args(arguments)
+    parser = _parser()
+    parsed, more = parser.parse_known_args(arguments)
+    if more and not getattr(parsed, "takes_more", False):
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    parsed.more = more
     torch.set_num_threads(1)
     try:
         return int(parsed.run(parsed))
@@ -59,11 +63,12 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m conformance", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="replay|sensitivity|soundness")
+    commands = parser.add_subparsers(required=True, metavar="replay|nightly|sensitivity|soundness")
     replay = commands.add_parser("replay", help="make the calls of a case again and judge them")
     replay.add_argument("case", metavar="CASE", help="a line that a run printed; ' ; ' joins calls of one process")
     options.add_target_options(replay.add_argument)
     replay.set_defaults(run=_run_replay)
+    nightly.add_command(commands)
     finds = commands.add_parser("sensitivity", help="the smallest defects that the judge finds, and fixed tolerances")
     finds.add_argument("--seeds", type=_count, default=sensitivity.SEEDS, metavar="N", help="%(default)s by default")
     finds.set_defaults(run=lambda parsed: sensitivity.run(parsed.seeds))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from conformance.measure import DECADES, Decade, Measure, decade_name
+from conformance.measure import DECADES, Decade, Measure, Raised, decade_name, rounded_up
 from conformance.standard import Standard
 
 
@@ -21,13 +19,25 @@ class Cell:
     cases: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     """Number of the worst case of each pair, int64 [pairs]; -1 where nothing was judged."""
 
-    def add(self, other: Decade, case: int) -> None:
-        before = self.seen.worst
-        self.seen.add(other)
-        missing = torch.full((len(self.seen.worst) - len(self.cases),), -1, dtype=torch.int64)
-        self.cases = torch.cat((self.cases, missing))
-        known = torch.cat((before, torch.full((len(missing),), -1.0, dtype=torch.float64)))
-        self.cases[self.seen.worst > known] = case
+    def add(self, other: Decade, case: int) -> dict[int, float]:
+        """Book one case; the pairs whose score is larger than any before, with that score.
+
+        Scores and errors are kept as a record tells them, so that a run made from its record is the same.
+        """
+        seen = self.seen
+        seen.elements += other.elements
+        seen.uninformative += other.uninformative
+        if other.error > seen.error:
+            seen.error = rounded_up(other.error)
+        if (missing := len(other.worst) - len(self.cases)) > 0:
+            seen.worst = torch.cat((seen.worst, seen.worst.new_full((missing,), -1)))
+            self.cases = torch.cat((self.cases, self.cases.new_full((missing,), -1)))
+        raised = (other.worst > seen.worst[: len(other.worst)]).nonzero().flatten()
+        scores = dict(zip(raised.tolist(), map(rounded_up, other.worst[raised].tolist()), strict=True))
+        if scores:
+            seen.worst[raised] = torch.tensor(list(scores.values()), dtype=torch.float64)
+            self.cases[raised] = case
+        return scores
 
     @property
     def worst(self) -> float:
@@ -57,17 +67,20 @@ class AccuracyBook:
         """Cases that were measured."""
         self._lines: list[str] = []
 
-    def add(self, case: str, measure: Measure) -> None:
-        """Book one case; `case` is the line that replays it."""
+    def add(self, case: str, measure: Measure) -> Raised:
+        """Book one case, `case` being the line that replays it; the scores that are larger than any before."""
         self.measured += 1
         self._lines.append(case)
+        raised = {}
         for (name, decade), seen in measure.decades.items():
-            self._cells.setdefault((name, measure.dtype, decade), Cell()).add(seen, len(self._lines) - 1)
+            cell = self._cells.setdefault((name, measure.dtype, decade), Cell())
+            raised[name, decade] = cell.add(seen, len(self._lines) - 1)
         for name, kept in measure.classes.items():
             entry = self.classes[name]
             entry.worst = max(entry.worst, kept.worst)
             if kept.beyond is not None and (entry.beyond is None or kept.beyond < entry.beyond):
                 entry.beyond, entry.case = kept.beyond, case
+        return raised
 
     @property
     def tightest(self) -> str:
@@ -101,35 +114,3 @@ class AccuracyBook:
     def decades(self) -> list[int]:
         seen = {decade for _, decade in self.cells}
         return [decade for decade in range(DECADES) if decade in seen]
-
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """One record line for each class, then one for each dtype and decade."""
-        for entry in self.classes.values():
-            yield {
-                "kind": "class",
-                "name": entry.name,
-                "decides": entry.name == self.standard.accuracy.name,
-                "kept": bool(self.measured) and entry.beyond is None,
-                "worst": entry.worst,
-                "beyond": entry.beyond,
-                "case": entry.case,
-            }
-        for (dtype, decade), cell in sorted(self.cells.items()):
-            numbers = sorted({number for number in cell.cases.tolist() if number >= 0})
-            place = {number: index for index, number in enumerate(numbers)}
-            yield {
-                "kind": "accuracy",
-                "class": self.told,
-                "dtype": dtype,
-                "decade": decade,
-                "positions": decade_name(decade),
-                "elements": cell.seen.elements,
-                "uninformative": cell.seen.uninformative,
-                "error": cell.seen.error,
-                "worst": cell.worst,
-                "cases": [self._lines[number] for number in numbers],
-                "pairs": [
-                    [round(score, 6), place[number]] if number >= 0 else None
-                    for score, number in zip(cell.seen.worst.tolist(), cell.cases.tolist(), strict=True)
-                ],
-            }

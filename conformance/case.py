@@ -35,7 +35,8 @@ class Case:
         v_bits: `arbitrary`, or `every` for each pattern of a 16-bit dtype in turn.
         layout: `dense`, or `operand:kind` joined by commas, see `conformance.placement`.
         memory: `margins`; `page-end` or `page-start` for buffers flush against unreadable pages; `sparse` for
-            pools of zeros larger than memory.
+            pools of zeros larger than memory; `kept` for the arrays of the call before, refilled; `donated` for arrays
+            that nobody keeps, so that a framework may reuse their memory (on the targets mlx and sgl).
         fault: overrides that break the call, joined by `+`: `q:2x4x1x64` (shape), `k@f32` (dtype),
             `head_dim=128` (argument).
         situation: a documented situation, or `name/cured`, see `conformance.situations`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,21 +11,26 @@ import hypothesis
 import pytest
 import torch
 
-from conformance import options, selection, terminal
+from conformance import draws, options, origin, resume, selection, terminal
 from conformance.case import joined
 from conformance.contract import requirements
+from conformance.draws import KeptFailures
 from conformance.profile import PROFILES, Profile
 from conformance.record import Recorder
+from conformance.recording import Recording, is_drawn, is_nonconformance, is_whole, mark_nonconformance
+from conformance.resume import Past, RecordError
 from conformance.suite import NonConformanceError, Suite
 from kernel.targets import Target, TargetError
 
 _HERE = Path(__file__).parent
+collect_ignore = ["bench"]
 _SUITE = pytest.StashKey[Suite]()
 _TARGET = pytest.StashKey[Target]()
 _POOLS = {True: "written in place", False: "returned fresh", None: "unknown: the probe returned none"}
-_STARTED = pytest.StashKey[float]()
 _RECORDER = pytest.StashKey[Recorder]()
+_RECORDING = pytest.StashKey[Recording]()
 _ANNOUNCED = pytest.StashKey[set[str]]()
+_SEED = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,19 +46,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--profile", choices=sorted(PROFILES), default="default", help="how much to try; default by default"
     )
     group.addoption("--record", type=Path, metavar="FILE", help="write every judgement to FILE, a JSON object a line")
+    group.addoption(
+        "--resume",
+        action="store_true",
+        help="with --record, continue the run of that record where it was cut off; begin it if there is none",
+    )
+    group.addoption(
+        "--examples-database",
+        type=Path,
+        metavar="DIR",
+        help="where the profile nightly keeps draws that failed once, to try them first ever after; "
+        ".hypothesis/examples by default; the other profiles draw the same cases in every run and keep none",
+    )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or getattr(config.option, "numprocesses", None):
         raise pytest.UsageError("the suite keeps one set of books: run it without -n (pytest-xdist)")
-    config.stash[_STARTED] = time.monotonic()
     config.stash[_ANNOUNCED] = set()
     torch.set_num_threads(1)
     profile = _profile(config)
     hypothesis.settings.register_profile(profile.name, profile.hypothesis())
     hypothesis.settings.load_profile(profile.name)
-    if not profile.derandomised and config.getoption("hypothesis_seed", None) is None:
-        config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+    if config.getoption("resume") and not config.getoption("record"):
+        raise pytest.UsageError("--resume goes with --record FILE, the record to continue")
+    config.stash[_SEED] = _choose_seed(config, profile)
     try:
         config.stash[_TARGET] = options.load_target(config.option)
     except TargetError as error:
@@ -72,8 +89,26 @@ def _strict(config: pytest.Config) -> bool:
     return bool(config.getini("strict"))
 
 
-def _seed(config: pytest.Config) -> str:
-    return "derandomised" if _profile(config).derandomised else str(config.getoption("hypothesis_seed"))
+def _choose_seed(config: pytest.Config, profile: Profile) -> str:
+    """The run's seed: `--hypothesis-seed`, or a random one.
+
+    The option is taken from hypothesis, which would keep no failures under it.
+    """
+    if profile.derandomised:
+        return "derandomised"
+    asked, config.option.hypothesis_seed = getattr(config.option, "hypothesis_seed", None), None
+    return str(asked) if asked is not None else _recorded_seed(config) or str(random.SystemRandom().randrange(2**32))
+
+
+def _recorded_seed(config: pytest.Config) -> str:
+    try:
+        return resume.seed(config.getoption("record")) if config.getoption("resume") else ""
+    except (OSError, RecordError) as error:
+        raise pytest.UsageError(f"cannot resume: {error}") from error
+
+
+def _kept_failures(config: pytest.Config) -> KeptFailures:
+    return KeptFailures(config.getoption("examples_database") or config.rootpath / ".hypothesis" / "examples")
 
 
 def _facts(config: pytest.Config) -> dict[str, str]:
@@ -88,7 +123,7 @@ def _facts(config: pytest.Config) -> dict[str, str]:
         "launch": config.getoption("launch") if config.stash[_TARGET].has_launch_plans else "the target's own",
         "pools": _POOLS[config.stash[_SUITE].in_place],
         "profile": _profile(config).name,
-        "seed": _seed(config),
+        "seed": config.stash[_SEED],
     }
 
 
@@ -101,17 +136,47 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
     try:
         recorder = Recorder(config.getoption("record"))
+    except RecordError as error:
+        raise pytest.UsageError(str(error)) from error
     except OSError as error:
         raise pytest.UsageError(f"cannot write the record: {error}") from error
     suite = Suite(config.stash[_TARGET], options.settings(config.option, strict=_strict(config)), recorder)
     config.stash[_SUITE] = suite
     config.stash[_RECORDER] = recorder
-    limits = list(config.stash[_TARGET].describe().not_evidenced)
-    recorder.run({**_facts(config), **suite.standard_facts(), "strict": _strict(config), "limits": limits})
+    config.stash[_RECORDING] = Recording(recorder, _profile(config), _begin_record(config))
+    config.pluginmanager.register(config.stash[_RECORDING])
+
+
+def _begin_record(config: pytest.Config) -> Past | None:
+    """Begin the record, or go on with it; what it holds then."""
+    suite, recorder = config.stash[_SUITE], config.stash[_RECORDER]
+    past = None
+    if recorder.path is not None:
+        limits = list(config.stash[_TARGET].describe().not_evidenced)
+        made = {"versions": origin.versions(), "machine": origin.machine(), "commit": origin.commit()}
+        facts = {**_facts(config), **suite.standard_facts(), "strict": _strict(config), "limits": limits, **made}
+        try:
+            past = recorder.resume(facts, suite.remember) if config.getoption("resume") else None
+            kept = recorder.start(facts) if past is None else None
+        except RecordError as error:
+            raise pytest.UsageError(str(error)) from error
+        except OSError as error:
+            raise pytest.UsageError(f"cannot write the record: {error}") from error
+        for line in terminal.record(recorder.path, past, kept):
+            _say(config, line)
+    recorder.contract()
+    recorder.envelopes(suite.standard.arithmetic)
+    return past
+
+
+def _say(config: pytest.Config, line: str) -> None:
+    if reporter := config.pluginmanager.get_plugin("terminalreporter"):
+        reporter.ensure_newline()
+        reporter.write_line(line)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    item.config.stash[_SUITE].test = item.nodeid
+    item.config.stash[_SUITE].begin(item.nodeid, drawn=is_drawn(item))
 
 
 @pytest.fixture(scope="session")
@@ -122,6 +187,8 @@ def suite(request: pytest.FixtureRequest) -> Suite:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     suite, profile = metafunc.config.stash[_SUITE], _profile(metafunc.config)
+    if hypothesis.is_hypothesis_test(metafunc.function) and not profile.derandomised:
+        draws.seed(metafunc.function, metafunc.config.stash[_SEED], _kept_failures(metafunc.config))
     if marker := metafunc.definition.get_closest_marker("cases"):
         cases = selection.cases(suite, profile, marker.kwargs["scenario"], planned=marker.kwargs.get("planned", True))
         metafunc.parametrize("case", cases, ids=str)
@@ -131,26 +198,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    if not any(item.path.is_relative_to(_HERE) for item in items):
+    if not any(_is_of_suite(item) for item in items):
         return
     checked: set[str] = set()
     for item in items:
         ids = [id for marker in item.iter_markers("requirement") for id in marker.args]
         if unknown := set(ids) - set(requirements()):
             raise pytest.UsageError(f"{item.nodeid} checks unknown requirements: {', '.join(sorted(unknown))}")
-        if item.path.is_relative_to(_HERE) and not ids:
+        if _is_of_suite(item) and not ids:
             raise pytest.UsageError(f"{item.nodeid} names no requirement")
         checked.update(ids)
-    if _is_whole(session, items) and (untested := set(requirements()) - checked):
+    if is_whole(session, items) and (untested := set(requirements()) - checked):
         raise pytest.UsageError(f"requirements without a test: {', '.join(sorted(untested))}")
 
 
-def _is_whole(session: pytest.Session, items: list[pytest.Item]) -> bool:
-    """Whether the run was asked for every test of the suite."""
-    option = session.config.option
-    chosen = option.deselect or option.keyword or option.markexpr or getattr(option, "lf", False)
-    parts = any("::" in argument for argument in session.config.args)
-    return not chosen and not parts and set(_HERE.glob("test_*.py")) <= {item.path for item in items}
+def _is_of_suite(item: pytest.Item) -> bool:
+    """Whether it is a test of the contract, and not a benchmark or a user's own test."""
+    return item.path.parent == _HERE
 
 
 @pytest.hookimpl(wrapper=True)
@@ -161,25 +225,21 @@ def pytest_runtest_makereport(
     if call.excinfo is not None and call.excinfo.errisinstance(NonConformanceError):
         # The findings are shown once, by requirement, after the last test.
         report.longrepr = str(call.excinfo.value)
-        report.user_properties.append(("nonconformance", item.nodeid))
+        mark_nonconformance(report)
         _announce(item.config)
     return report
 
 
 def _announce(config: pytest.Config) -> None:
     """Say what was found as soon as it is; the whole of it follows after the last test."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None:
-        return
     for line in terminal.first_failures(config.stash[_SUITE].ledger, config.stash[_ANNOUNCED]):
-        reporter.ensure_newline()
-        reporter.write_line(line)
+        _say(config, line)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> Iterator[None]:
     failed = terminalreporter.stats.pop("failed", [])
-    others = [report for report in failed if not _is_nonconformance(report)]
+    others = [report for report in failed if not is_nonconformance(report)]
     if others:
         terminalreporter.stats["failed"] = others
     result = yield
@@ -196,7 +256,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         if error := config.stash[_RECORDER].error:
             terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")
         terminalreporter.write_line("")
-        broken = len(others) + len(terminalreporter.stats.get("error", []))
+        broken = len(others) + len(terminalreporter.stats.get("error", [])) + config.stash[_RECORDING].broken
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
         line = terminal.summary(suite.ledger, strict=_strict(config), broken=broken, interrupted=interrupted)
         terminalreporter.write_line(line)
@@ -205,28 +265,18 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     return result
 
 
-def _is_nonconformance(report: pytest.TestReport) -> bool:
-    return any(name == "nonconformance" for name, _ in report.user_properties)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     suite = session.config.stash.get(_SUITE, None)
     if suite is None:
         return
     suite.close()
-    whole = _is_whole(session, session.items) if hasattr(session, "items") else False
-    if exitstatus == pytest.ExitCode.OK and whole and suite.ledger.not_run():
+    recording = session.config.stash[_RECORDING]
+    session.exitstatus = recording.exit_status(exitstatus)
+    missing = suite.ledger.not_run(strict=_strict(session.config))
+    if session.exitstatus == pytest.ExitCode.OK and recording.whole and missing:
         # A run of everything in which a deciding requirement looked at nothing has not judged it.
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    suite.finish(
-        {
-            "exit_status": int(session.exitstatus),
-            "cases": len(suite.ledger.cases),
-            "tests_failed": session.testsfailed,
-            "tests_collected": session.testscollected,
-            "seconds": round(time.monotonic() - session.config.stash[_STARTED], 1),
-        }
-    )
+    suite.finish(recording.end(session))
     if session.config.stash[_RECORDER].error and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -34,6 +34,30 @@ class Finding:
         return {name: value for name, value in self.__dict__.items() if value}
 
 
+Ranges = list[list[int]]
+"""Half-open ranges [first, end]."""
+
+
+@dataclass(frozen=True)
+class PoolPicture:
+    """What became of the rows of one pool."""
+
+    pool: str
+    rows: int
+    """Size of the pool."""
+    written: Ranges
+    """Rows that hold what they should."""
+    wrong: Ranges
+    """Rows named by a slot that were written, but not with what they should hold."""
+    stale: Ranges
+    """Rows named by a slot that hold what they held before."""
+    stray: Ranges
+    """Rows that changed though no slot names them."""
+    tokens: int
+    skipped: Ranges
+    """Tokens with a negative slot."""
+
+
 @dataclass
 class Check:
     """How much one requirement looked at in a case, and how near to its bound it came."""
@@ -61,6 +85,19 @@ class Judgement:
     checks: dict[str, Check] = field(default_factory=dict)
     measure: Measure | None = None
     """How near to its bound the rotation came; None where none was judged."""
+    pools: list[PoolPicture] = field(default_factory=list)
+    """Where a finding is about the pools."""
+
+    @classmethod
+    def from_json(cls, line: dict[str, Any]) -> Judgement:
+        """What a `case` line of a record tells; the pictures of its pools are left out."""
+        judgement = cls([Finding(**finding) for finding in line["findings"]])
+        for id, check in line["checks"].items():
+            worst = None if check["worst"] is None else float(check["worst"])
+            judgement.looked(id, check["elements"], worst)
+        if "measure" in line:
+            judgement.measured(Measure.from_json(line["measure"]))
+        return judgement
 
     def measured(self, measure: Measure) -> None:
         """Add what was measured of one output."""
@@ -84,7 +121,7 @@ class Judgement:
     def filed_under(self, requirement: str) -> Judgement:
         """The same, failures and counts under one requirement; warnings and memory faults keep their own."""
         findings = [f if _keeps_its_own(f) else replace(f, requirement=requirement) for f in self.findings]
-        filed = Judgement(findings, measure=self.measure)
+        filed = Judgement(findings, measure=self.measure, pools=self.pools)
         for check in self.checks.values():
             filed.looked(requirement, check.elements, check.worst)
         return filed

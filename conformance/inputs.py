@@ -106,7 +106,7 @@ def build(case: Case) -> Inputs:
     for names, dim in (TOGETHER[group] for group in layouts if group in TOGETHER):
         placed |= placement.place_together({name: placed[name].tensor for name in names}, dim)
     tensors = {name: p.tensor for name, p in placed.items()}
-    return Inputs(call.but(**tensors), placed)
+    return Inputs(call.but(**tensors, donated=case.memory == "donated"), placed)
 
 
 def _memory(case: Case, name: str) -> str:

@@ -64,9 +64,9 @@ class Ledger:
             book = entry.failed if finding.severity == FAILURE else entry.warned
             book.setdefault(case, Reported(case, finding, note))
 
-    def not_run(self) -> list[str]:
-        """Ids of deciding requirements that nothing was judged for."""
-        return [id for id, entry in self.entries.items() if entry.decides and entry.verdict == "not run"]
+    def not_run(self, *, strict: bool = False) -> list[str]:
+        """Ids of deciding requirements that nothing was judged for: under `strict` all of them decide."""
+        return [id for id, entry in self.entries.items() if (strict or entry.decides) and entry.verdict == "not run"]
 
     def decides_failure(self, judgement: Judgement, *, strict: bool) -> bool:
         """Whether a judgement fails the run: robustness findings do so under `strict` alone."""

@@ -7,10 +7,12 @@ from typing import Any, Protocol
 
 from conformance.suite import Settings
 from kernel import targets
-from kernel.targets import DEFAULT_MATH, MATH_MODELS, Target
+from kernel.targets import DEFAULT_MATH, MATH_MODELS, SHADER_TARGETS, Target, default_target
 from reference import ACCURACY_CLASSES, EXACT_ANGLE, FAST, FLOAT32_ANGLE
 
 AUTO = "auto"
+# SGLang's kernel, and MLX's own on a GPU, call fast::cos and fast::sin.
+FAST_TARGETS = ("mlx", "sgl")
 
 
 class AddOption(Protocol):
@@ -23,22 +25,25 @@ def add_target_options(add: AddOption) -> None:
     """Options that a test run and a replay share."""
     add(
         "--target",
-        default="host",
+        default=default_target(),
         metavar="NAME",
-        help="host (a Metal source on this CPU), package.module:function or path/to/file.py:function",
+        help="host (a Metal source on this CPU), mps (on an Apple GPU), cuda (on an NVIDIA GPU), mlx (MLX's own rope), "
+        "sgl (the installed sgl_kernel), package.module:function or path/to/file.py:function; %(default)s by default",
     )
-    add("--shader", type=Path, metavar="FILE", help="Metal source for the target host; ours by default")
+    add("--shader", type=Path, metavar="FILE", help="Metal source for the targets host, mps and cuda; ours by default")
     add(
         "--math",
         choices=sorted(MATH_MODELS),
         help="for the target host, what an unqualified cos, sin or exp2 is: the C library's (libm, the default), or "
-        "fast:: in a fast-math build (metal-fast)",
+        "fast:: in a fast-math build (metal-fast); for mps, Metal's precise:: with safe math, or fast:: with fast "
+        "math; for cuda, CUDA's functions, or its fast intrinsics with --fmad, --ftz and approximate division",
     )
     add(
         "--accuracy",
         choices=(*ACCURACY_CLASSES, AUTO),
         help=f"accuracy class that the target is held to: {EXACT_ANGLE.name} by default for our own shader, "
-        f"{FLOAT32_ANGLE.name} for any other target; {AUTO} holds it to {FAST.name} and tells the tightest class kept",
+        f"{FAST.name} for {' and '.join(FAST_TARGETS)}, {FLOAT32_ANGLE.name} for any other target; {AUTO} holds it to "
+        f"{FAST.name} and tells the tightest class kept",
     )
 
 
@@ -51,7 +56,9 @@ def accuracy(options: Any) -> str:
     """The accuracy class that the target is held to, or `auto`."""
     if options.accuracy is not None:
         return str(options.accuracy)
-    ours = options.target == "host" and options.shader is None
+    if options.target in FAST_TARGETS:
+        return FAST.name
+    ours = options.target in SHADER_TARGETS and options.shader is None
     return EXACT_ANGLE.name if ours else FLOAT32_ANGLE.name
 
 
@@ -66,7 +73,7 @@ def settings(options: Any, *, strict: bool) -> Settings:
 def replay_options(options: Any) -> str:
     """The options of a replay on the same target, as on a command line."""
     words = []
-    if options.target != "host":
+    if (options.target, default_target()) != ("host", "host"):
         words += ["--target", options.target]
     if options.shader is not None:
         words += ["--shader", str(options.shader)]

@@ -12,7 +12,7 @@ from conformance.case import Case
 from conformance.inputs import Inputs, build
 from conformance.placement import Change, Placed
 from kernel.memory import bits
-from kernel.targets import Answer, Target
+from kernel.targets import Answer, DeviceLostError, Target
 
 _REMEMBERED = 3
 OUTPUTS = ("q_rot", "k_rot", "k_pool_new", "v_pool_new")
@@ -81,6 +81,8 @@ class Observer:
         answer, raised = None, None
         try:
             answer = self._target.run(inputs.call, case.launch_plan)
+        except DeviceLostError as lost:
+            return Outcome(died=str(lost))
         except BaseException as error:
             raised = Raised(type(error).__name__, isinstance(error, ValueError), _text(error))
         changes = _changed_arrays(inputs, arrays)

@@ -20,7 +20,7 @@ from conformance.case import CaseError
 from kernel.memory import INTEGER, between_guards, between_margins, bits
 
 LAYOUTS = ("dense", "offset", "step", "transposed", "sliced", "broadcast", "odd-stride")
-MEMORIES = ("margins", "page-end", "page-start", "sparse", "kept")
+MEMORIES = ("margins", "page-end", "page-start", "sparse", "kept", "donated")
 _MAP_NORESERVE = 0x4000
 
 
@@ -191,7 +191,7 @@ def _strides(logical: Tensor, layout: str) -> tuple[int, list[int]]:
 
 def _storage(length: int, itemsize: int, memory: str) -> tuple[Tensor, int]:
     """A storage filled with the pattern, and where `length` elements may start in it."""
-    if memory in ("margins", "kept"):
+    if memory in ("margins", "kept", "donated"):
         return between_margins(length, itemsize)
     if memory not in MEMORIES:
         raise CaseError(f"no memory {memory!r}; there are {', '.join(MEMORIES)}")

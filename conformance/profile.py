@@ -51,7 +51,8 @@ class Profile:
             database=None,
             verbosity=Verbosity.normal,
             # Cases are judged one by one already; a kernel that hangs would hang at each step of a shrink.
-            phases=(Phase.explicit, Phase.generate, Phase.target),
+            # Only a run with a random seed has failures to reuse.
+            phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.target),
             stateful_step_count=1,
             report_multiple_bugs=False,
             # A case with a large prefill takes a second; drawing a case filters nothing.

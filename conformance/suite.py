@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -54,8 +55,7 @@ class Suite:
         self.standard = Standard(settings.accuracy, arithmetic_of(self.behaviour), settings.tighter)
         self.ledger = Ledger()
         self.accuracy = AccuracyBook(self.standard)
-        self.test = ""
-        """Name of the test that is running, for the record."""
+        self._test, self._drawn, self._since = "", False, time.monotonic()
         self._recorder = recorder
         self._worker = Worker(target, quiet=quiet)
         self._before: list[Case] = []
@@ -72,6 +72,10 @@ class Suite:
         plan = "split/1" if self.settings.launch == "all" else f"{self.settings.launch}/1"
         return case.but(plan=plan) if self.target.has_launch_plans else case
 
+    def begin(self, test: str, *, drawn: bool) -> None:
+        """Say which test makes the cases that follow, and whether hypothesis draws them: for the record."""
+        self._test, self._drawn, self._since = test, drawn, time.monotonic()
+
     @property
     def launch(self) -> str:
         """The plans to try: `split`, `rect` or `all`; empty where the target decides."""
@@ -83,15 +87,22 @@ class Suite:
 
     def finish(self, facts: dict[str, Any]) -> None:
         """Record the verdicts and close the record."""
-        for line in self.accuracy.lines():
-            self._recorder.accuracy(line)
         for entry in self.ledger.entries.values():
             self._recorder.requirement(entry)
-        self._recorder.end(facts)
+        self._recorder.end({**facts, "cases": len(self.ledger.cases)})
+
+    def remember(self, line: dict[str, Any]) -> None:
+        """Enter a judgement that an earlier part of this run recorded in the books; `line` is its case line."""
+        judgement = Judgement.from_json(line)
+        self.ledger.add(line["line"], judgement, line["note"])
+        if judgement.measure is not None:
+            self.accuracy.add(line["line"], judgement.measure)
 
     def standard_facts(self) -> dict[str, Any]:
         """What rotations are held to, for the record: the classes' terms, and what probes showed of the target."""
         return {
+            "classes": [accuracy.name for accuracy in self.standard.classes],
+            "decides": self.standard.accuracy.name,
             "terms": [{"class": a.name, **asdict(term)} for a in self.standard.classes for term in a.terms],
             "probes": [asdict(probe) for probe in self.behaviour.probes],
             "allowed": asdict(self.standard.arithmetic),
@@ -182,6 +193,11 @@ class Suite:
                 return calls, "only after earlier calls in the same process" if before else ""
         return [case], "seen once; not seen again in a fresh process, with or without the calls before it"
 
+    def _seconds(self) -> float:
+        """Since the test began, or its last case ended."""
+        before, self._since = self._since, time.monotonic()
+        return self._since - before
+
     def _book(self, cases: list[Case], judgement: Judgement, note: str = "") -> None:
         failures = self._booked(cases, judgement, note)
         if failures:
@@ -191,10 +207,18 @@ class Suite:
         """Enter one judgement in books and record; its report, in lines, when it fails the run."""
         line = joined(cases)
         self.ledger.add(line, judgement, note)
-        if judgement.measure is not None:
-            self.accuracy.add(line, judgement.measure)
+        raised = self.accuracy.add(line, judgement.measure) if judgement.measure is not None else {}
         violation = self.expected(cases[-1]).violation
-        self._recorder.case(self.test, cases, judgement, violation.number if violation else 0, note)
+        self._recorder.case(
+            self._test,
+            cases,
+            judgement,
+            raised,
+            drawn=self._drawn,
+            expected_error=violation.number if violation else 0,
+            seconds=self._seconds(),
+            note=note,
+        )
         failed = self.ledger.decides_failure(judgement, strict=self.settings.strict)
         return list(_report(line, judgement, note)) if failed else []
 

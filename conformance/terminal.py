@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from conformance.accuracy import AccuracyBook, Cell
 from conformance.ledger import Entry, Ledger, Reported
 from conformance.measure import decade_name
+from conformance.resume import Past
 from kernel.targets import Behaviour
 from reference.accuracy import OURS
 
 SHOWN_PER_REQUIREMENT = 3
 _HEADINGS = ("requirement", "tier", "cases", "worst", "verdict", "sentence")
+
+
+def record(path: Path, past: Past | None, kept: Path | None) -> Iterator[str]:
+    """What happened to the file at `path`, if anything: whose run goes on, or where one that was cut off is kept."""
+    if past is not None and past.end is not None and past.finished:
+        yield f"nothing left to run: the record {path} is finished (exit status {past.end['exit_status']})"
+    elif past is not None:
+        yield f"resumed: the record {path} holds {len(past.done)} finished tests"
+    if kept is not None:
+        yield f"{path} was no finished record: kept as {kept}; --resume would have continued a run that was cut off"
 
 
 def findings(ledger: Ledger, options: str) -> Iterator[str]:
@@ -168,7 +180,7 @@ def summary(ledger: Ledger, *, strict: bool = False, broken: int = 0, interrupte
     """
     failed = [e.requirement.id for e in ledger.entries.values() if e.failed and (e.decides or strict)]
     found = [e.requirement.id for e in ledger.entries.values() if e.failed and not (e.decides or strict)]
-    missing = ledger.not_run()
+    missing = ledger.not_run(strict=strict)
     if failed:
         verdict = f"does not conform: {', '.join(failed)}"
     elif broken:

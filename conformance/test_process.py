@@ -21,6 +21,12 @@ def test_the_same_call_twice(suite: Suite, case: Case) -> None:
     suite.check_repeat(case)
 
 
+@pytest.mark.requirement("RUN-REPEAT", "SLOT-REST")
+@pytest.mark.cases(scenario=process.donated, planned=False)
+def test_arrays_that_nobody_keeps(suite: Suite, case: Case) -> None:
+    suite.check_repeat(case)
+
+
 @pytest.mark.requirement("RUN-SPLIT")
 @pytest.mark.cases(scenario=process.by_token)
 def test_token_by_token(suite: Suite, case: Case) -> None:

@@ -9,6 +9,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
+import psutil
 import torch
 
 from conformance.case import Case
@@ -24,11 +26,14 @@ from kernel.memory import bits
 from kernel.targets import Target
 
 ANSWER_SECONDS = 20.0
-# Once a kernel has hung this often, each further case gets less time.
+# Once a kernel has passed a limit this often, each further case gets less time.
 PATIENT_HANGS = 2
 IMPATIENT_SECONDS = 3.0
 # After this many no further call is made: the target would take hours to fail them all.
 HANGS = 25
+# A child that holds more than this is ended, before the system ends a process of its own choice.
+MEMORY_BYTES = psutil.virtual_memory().total // 2
+_LOOK_SECONDS = 0.05
 _REMEMBERED = 64
 _fork = multiprocessing.get_context("fork")
 
@@ -71,15 +76,33 @@ class Worker:
         if self._hangs >= HANGS:
             return Outcome(died=f"was not made: {HANGS} calls before it gave no answer")
         assert self._link is not None
-        seconds = ANSWER_SECONDS if self._hangs < PATIENT_HANGS else IMPATIENT_SECONDS
         try:
-            if self._link.poll(seconds):
-                return _unpacked(_received(self._link))
+            ended = self._overrun()
+            if not ended:
+                outcome = _unpacked(_received(self._link))
+                if outcome.died:
+                    # The child lives, but its device answers it no more.
+                    self.renew()
+                return outcome
         except (EOFError, ConnectionError):
             return Outcome(died=self._buried())
         self._hangs += 1
         self.renew()
-        return Outcome(died=f"gave no answer within {seconds:g} s")
+        return Outcome(died=ended)
+
+    def _overrun(self) -> str:
+        """Wait for the answer; which limit the child passed before it gave one, empty for none."""
+        assert self._link is not None
+        assert self._process is not None
+        seconds = ANSWER_SECONDS if self._hangs < PATIENT_HANGS else IMPATIENT_SECONDS
+        end = time.monotonic() + seconds
+        while not self._link.poll(min(_LOOK_SECONDS, max(0.0, end - time.monotonic()))):
+            if time.monotonic() >= end:
+                return f"gave no answer within {seconds:g} s"
+            with contextlib.suppress(psutil.Error):
+                if psutil.Process(self._process.pid).memory_info().rss > MEMORY_BYTES:
+                    return f"gave no answer within {MEMORY_BYTES / 2**30:.1f} GiB of memory and was ended with SIGKILL"
+        return ""
 
     def run_fresh(self, cases: Sequence[Case]) -> list[Outcome]:
         """The outcomes of `cases` in this order, in a process that has run nothing else."""

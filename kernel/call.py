@@ -22,6 +22,7 @@ class Call:
 
     Shapes: q [num_tokens, num_qo_heads, head_dim]; k, v [num_tokens, num_kv_heads, head_dim];
     positions, slots [num_tokens] int32; k_pool, v_pool [pool_size, num_kv_heads, head_dim].
+    donated: nobody else keeps the arrays, so that a framework which can reuse their memory may.
     """
 
     q: Tensor
@@ -35,6 +36,7 @@ class Call:
     num_qo_heads: int
     num_kv_heads: int
     rope_base: float
+    donated: bool = False
 
     def but(self, **changes: Any) -> Call:
         """This call with some arguments changed."""
@@ -58,10 +60,19 @@ def check(call: Call) -> None:
             head_dim, a float dtype other than f16, bf16 and f32; and, here, slots past the pool and
             a rope_base that is no positive float32.
     """
+    check_documented(call)
+    _check_binding(call)
+
+
+def check_documented(call: Call) -> None:
+    """The eleven documented errors, in their order; of arrays of any framework, whose shapes print as it prints them.
+
+    Raises:
+        ValueError: the first that applies.
+    """
     _check_ranks(call)
     _check_shapes(call)
     _check_dtypes(call)
-    _check_binding(call)
 
 
 def _check_ranks(call: Call) -> None:

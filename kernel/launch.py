@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
+
+from kernel.call import Call
+from kernel.msl import FunctionConstants
 
 ENTRY_BUFFERS: dict[str, tuple[str, ...]] = {
     "rope_q": ("q", "q_out", "positions"),
@@ -104,6 +110,13 @@ def launches(plan: LaunchPlan, extent: Extent) -> list[Launch]:
             Launch("v_to_pool", (extent.head_dim, tokens, extent.num_kv_heads)),
         ]
     return [launch for launch in planned if all(launch.grid)]
+
+
+def function_constants(call: Call, plan: LaunchPlan) -> FunctionConstants:
+    """The function constants of a call; the fourth is computed in float32."""
+    log2_base = np.float32(math.log2(np.float32(call.rope_base)))
+    ratio = float(log2_base / np.float32(call.head_dim)) if call.head_dim else 0.0
+    return FunctionConstants(call.head_dim, call.num_qo_heads, call.num_kv_heads, ratio, plan.heads_per_thread)
 
 
 def _ceil_div(a: int, b: int) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,10 @@ NOT_MEASURED = "not measured"
 _ANSWER_SECONDS = 20.0
 # The probes use none of them.
 _CONSTANTS = FunctionConstants(0, 0, 0, 0.0, 1)
-_fork = multiprocessing.get_context("fork")
 
 Words = NDArray[np.uint32]
+Launch = Callable[[str, Words, Words], None]
+"""Runs an entry point with two buffers, inputs and answers; one thread for each row of the answers."""
 
 
 @dataclass(frozen=True)
@@ -83,16 +84,32 @@ _VALUES: dict[str, tuple[str | bool, str | bool]] = {
 
 
 def measure(build: Build, source: Path = PROBES) -> Behaviour:
-    """How this machine computes under `build`, by the probes of a Metal source. Never raises.
+    """How this machine computes under `build`, by the probes of a Metal source. Never raises."""
+    try:
+        program = compile_program(source, probed_entries(), build)
+    except Exception as error:
+        return _told([str(error)] * len(_questions()))
+    return measure_by(partial(_host_launch, program))
+
+
+def measure_by(open_device: Callable[[], Launch], start_method: str = "fork") -> Behaviour:
+    """How a device computes, by the probes that it runs. Never raises.
 
     A probe counts only if both its controls were recognised; else it says why not.
+
+    Args:
+        open_device: called in a process of its own, and in another one after a crash.
+        start_method: how that process starts; for `spawn`, `open_device` must be fit to be pickled.
     """
-    questions = _questions()
     try:
-        program = compile_program(source, {question.entry: 2 for question in questions}, build)
-        answers = _answers(questions, program)
+        return _told(_answers(_questions(), open_device, start_method))
     except Exception as error:
-        answers = [str(error)] * len(questions)
+        return _told([str(error)] * len(_questions()))
+
+
+def _told(answers: Sequence[Words | str]) -> Behaviour:
+    """What the answers to all questions, in their order, show."""
+    questions = _questions()
     judged = [_judged(question, answer) for question, answer in zip(questions, answers, strict=True)]
     fields: dict[str, Any] = {}
     for field, (usual, other) in _VALUES.items():
@@ -124,18 +141,29 @@ def _hex(words: Words) -> str:
     return " ".join(f"{word:#x}" for word in words)
 
 
-def _answers(questions: Sequence[_Question], program: Program) -> list[Words | str]:
+def _host_launch(program: Program) -> Launch:
+    def launch(entry: str, inputs: Words, answers: Words) -> None:
+        addresses = [inputs.ctypes.data, answers.ctypes.data]
+        program.specialise(_CONSTANTS).launch(entry, addresses, (len(answers), 1, 1))
+
+    return launch
+
+
+def _answers(questions: Sequence[_Question], open_device: Callable[[], Launch], start_method: str) -> list[Words | str]:
     """The three words of each thread of each question, or why there are none."""
     answers: list[Words | str] = []
     while len(answers) < len(questions):
-        answers += _answers_of_a_child(questions[len(answers) :], program)
+        answers += _answers_of_a_child(questions[len(answers) :], open_device, start_method)
     return answers
 
 
-def _answers_of_a_child(questions: Sequence[_Question], program: Program) -> Iterator[Words | str]:
+def _answers_of_a_child(
+    questions: Sequence[_Question], open_device: Callable[[], Launch], start_method: str
+) -> Iterator[Words | str]:
     """The answers of a child process, up to one that it crashes or hangs at."""
-    link, theirs = _fork.Pipe()
-    child = _fork.Process(target=_serve, args=(questions, program, theirs), daemon=True)
+    context: Any = multiprocessing.get_context(start_method)
+    link, theirs = context.Pipe()
+    child = context.Process(target=_serve, args=(questions, open_device, theirs), daemon=True)
     child.start()
     theirs.close()
     try:
@@ -154,18 +182,28 @@ def _answers_of_a_child(questions: Sequence[_Question], program: Program) -> Ite
         link.close()
 
 
-def _serve(questions: Sequence[_Question], program: Program, link: Connection) -> None:
+def _serve(questions: Sequence[_Question], open_device: Callable[[], Launch], link: Connection) -> None:
     # A crash is told of by the parent.
     faulthandler.disable()
+    try:
+        launch = open_device()
+    except Exception as error:
+        for _ in questions:
+            link.send(str(error))
+        return
     for question in questions:
         answer: Words | str
         try:
             answer = np.zeros((len(question.inputs), 3), np.uint32)
-            addresses = [question.inputs.ctypes.data, answer.ctypes.data]
-            program.specialise(_CONSTANTS).launch(question.entry, addresses, (len(answer), 1, 1))
+            launch(question.entry, question.inputs, answer)
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"
         link.send(answer)
+
+
+def probed_entries() -> dict[str, int]:
+    """The probes' entry points, each with the number of its buffers."""
+    return {question.entry: 2 for question in _questions()}
 
 
 @cache

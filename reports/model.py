@@ -1,4 +1,4 @@
-"""What a record holds, as data: its judgements, what was measured and allowed, its verdicts."""
+"""What a record holds, as data: its judgements, what was measured and allowed, how it ended."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from typing import Any
 
 FAILURE, WARNING = SEVERITIES = ("failure", "warning")
 PASS, FAIL, WARN, NOT_RUN = VERDICTS = ("pass", "FAIL", "warn", "not run")
+PASSED, FAILED, BROKEN = OUTCOMES = ("passed", "failed", "broken")
+DTYPES = ("float16", "bfloat16", "float32")
+UNKNOWN_TIER = "unknown"
+"""The tier of a requirement that cases name and the contract of the record does not."""
 # How the source of a term begins that no specification grants.
 _OURS = "ours"
+
+Ranges = tuple[tuple[int, int], ...]
+"""Half-open ranges of rows or tokens."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +40,46 @@ class Check:
 
 
 @dataclass(frozen=True)
+class PoolPicture:
+    """What became of the rows of one pool, and which tokens were to be skipped."""
+
+    pool: str
+    rows: int
+    written: Ranges
+    wrong: Ranges
+    stale: Ranges
+    stray: Ranges
+    tokens: int
+    skipped: Ranges
+
+
+@dataclass(frozen=True)
 class Case:
-    """One judgement."""
+    """One judgement with findings."""
 
     test: str
     line: str
     """What replays the case; ` ; ` joins the calls of one process."""
-    checks: dict[str, Check]
+    size: int
+    """Elements of q, k and v over all its calls."""
     findings: tuple[Finding, ...]
     note: str
+    pools: tuple[PoolPicture, ...]
+
+
+@dataclass(frozen=True)
+class CaseIndex:
+    """Every distinct case, in the order of the record; the tuples are parallel."""
+
+    lines: tuple[str, ...]
+    tests: tuple[str, ...]
+    """Name of the test function, without the case."""
+    verdicts: tuple[str, ...]
+    """`pass`, `warn` or `fail`."""
+    worst: tuple[float | None, ...]
+    """Largest score of the case."""
+    drawn: tuple[bool, ...]
+    """Whether it was generated, and not planned."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +89,7 @@ class ClassResult:
     name: str
     decides: bool
     kept: bool
+    """Whether it was measured and no score is above 1."""
     worst: float
     beyond: int | None
     """Smallest |position| with a score above 1; None if the class is kept, or nothing was measured."""
@@ -65,7 +104,7 @@ class Cell:
     accuracy: str
     dtype: str
     decade: int
-    positions: str
+    """0 for position 0, n for |position| from 10^(n-1) to 10^n - 1."""
     elements: int
     uninformative: int
     """Elements on which the class's bound says nothing."""
@@ -73,9 +112,28 @@ class Cell:
     """Largest error as a fraction of the length of its pair; of pairs of ordinary length."""
     worst: float
     """Largest score."""
-    cases: tuple[str, ...]
-    pairs: tuple[tuple[float, int] | None, ...]
-    """For each pair its largest score and the index in `cases`; None where nothing was judged."""
+    planned: tuple[float, str] | None
+    """Largest score of the planned cases, and its case."""
+    pairs: tuple[tuple[float, str] | None, ...]
+    """For each pair its largest score and the line of its case; None where nothing was judged."""
+
+    @property
+    def positions(self) -> str:
+        """The decade in words: `0`, `1-9`, `10^1-10^2`, ..., `10^9-2^31`."""
+        if self.decade < 2:
+            return ("0", "1-9")[self.decade]
+        return f"10^{self.decade - 1}-{f'10^{self.decade}' if self.decade < 10 else '2^31'}"
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The error that one accuracy class allows, as a fraction of the pair's length, at growing positions."""
+
+    accuracy: str
+    rope_base: float
+    head_dim: int
+    positions: tuple[int, ...]
+    error: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -127,19 +185,81 @@ class Standard:
 
 @dataclass(frozen=True)
 class Requirement:
-    """The run's verdict on one requirement; cases, failed and warned count distinct case lines."""
+    """One sentence of the contract and what the cases showed of it; cases, failed and warned count distinct cases."""
 
     id: str
     tier: str
     sentence: str
     source: str
+    trigger: str
+    """Of a documented error: what raises it; empty for other requirements, as are `common` and `cure`."""
+    common: str
+    cure: str
+    cases: int
+    elements: int
+    worst: float | None
+    worst_case: str
+    """Line of the case with the largest score; empty where nothing is measured."""
+    planned: tuple[float, str] | None
+    """Largest score of the planned cases, which are the same in every run, and its case."""
+    failed: int
+    warned: int
+
+    @property
+    def verdict(self) -> str:
+        """One of VERDICTS."""
+        if self.failed:
+            return FAIL
+        if not self.cases:
+            return NOT_RUN
+        return WARN if self.warned else PASS
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the run itself said of a requirement at its end."""
+
+    id: str
     cases: int
     elements: int
     worst: float | None
     failed: int
     warned: int
     verdict: str
-    """One of VERDICTS."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the run was to do: tests, planned cases, the largest number of generated cases, and whether that is all."""
+
+    tests: int
+    cases: int
+    examples: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One finished test; text: the traceback of one that broke."""
+
+    id: str
+    outcome: str
+    """One of OUTCOMES."""
+    seconds: float
+    text: str
+    failed: tuple[str, ...]
+    """Ids of the requirements that its cases failed, those that do not decide too."""
+    part: int
+    """Index of its part: a test stands once for every part that made it."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What befell the run itself: `collection`, `internal` or `interrupted`."""
+
+    what: str
+    where: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -154,21 +274,65 @@ class End:
 
 
 @dataclass(frozen=True)
-class Record:
-    """All that a run left behind. `end` is None, and `torn` may be true, for a run that died."""
+class Part:
+    """One record file of a run: what tells whether it is whole and agrees with itself."""
 
-    run: dict[str, Any]
-    standard: Standard | None
-    """None in records of older suites, which do not tell it."""
-    cases: tuple[Case, ...]
-    classes: tuple[ClassResult, ...]
-    """Tightest first."""
-    cells: tuple[Cell, ...]
-    requirements: tuple[Requirement, ...]
+    path: str
+    facts: dict[str, Any]
+    """Its `run` line."""
+    run_id: str
+    started: str
+    seed: str
+    plan: Plan | None
+    """None where the run died before its tests were known."""
+    resumed: int
+    """How often the run was continued after it had died."""
+    distinct_cases: int
+    failed_cases: int
+    """Distinct cases that failed a requirement."""
+    planned_cases: int
+    """Planned cases that were made, not generated ones: a test with a parameter makes one, a sequence is one."""
+    tests: int
+    """Distinct tests that finished."""
+    verdicts: tuple[Verdict, ...]
+    counted: tuple[Requirement, ...]
+    """What this part's cases show, to hold against its own verdicts."""
     end: End | None
+    """None for a run that died."""
     torn: bool
     """Whether the last line is cut off."""
 
+
+@dataclass(frozen=True)
+class Run:
+    """All that was recorded of one target under one standard, by one record or by several parts of it."""
+
+    facts: dict[str, Any]
+    """The `run` line of the first part."""
+    parts: tuple[Part, ...]
+    standard: Standard
+    requirements: tuple[Requirement, ...]
+    """In the order of the contract; then those that the cases alone know, of an unknown tier."""
+    index: CaseIndex
+    judgements: int
+    found: tuple[Case, ...]
+    """The cases with findings."""
+    classes: tuple[ClassResult, ...]
+    """Tightest first."""
+    cells: tuple[Cell, ...]
+    """Of every class measured, sorted by class (tightest first), dtype (float16, bfloat16, float32) and decade."""
+    envelopes: tuple[Envelope, ...]
+    ulps: dict[str, dict[int, int]]
+    """Count of elements by dtype and signed bucket of ulps: 0, +-1, +-2, then +-k: above 2^(k-2), up to 2^(k-1)."""
+    tests: tuple[Finished, ...]
+    troubles: tuple[Trouble, ...]
+
     @property
-    def distinct_cases(self) -> int:
-        return len({case.line for case in self.cases})
+    def decides(self) -> str:
+        """The accuracy class that decides."""
+        return next((result.name for result in self.classes if result.decides), "")
+
+    @property
+    def tightest(self) -> str:
+        """The tightest class kept; empty if none is."""
+        return next((result.name for result in self.classes if result.kept), "")

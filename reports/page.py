@@ -1,226 +1,196 @@
-"""The report of one record as a self-contained HTML page."""
+"""The report of one or several runs as one self-contained HTML page."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jinja2
+from markupsafe import Markup
 
 from reports import numbers
-from reports.accuracy import accuracy
+from reports.accuracy import Accuracy, accuracy
 from reports.allowed import by_class, sentences
-from reports.model import FAIL, WARNING, Case, Check, Finding, Record, Requirement
-from reports.replay import replay_command
-from reports.verdict import Verdict, conclude, deciding
+from reports.findings import sections
+from reports.matrix import tiers
+from reports.model import BROKEN, Part, Probe, Ranges, Run, Term
+from reports.naming import Anchors, names
+from reports.overview import Overview, overview
+from reports.search import pack
+from reports.timings import Timings, timings
+from reports.trends import trend_view
+from reports.verdict import CONFORMS, FAILS, INCOMPLETE, Notice
 
-SHOWN_PER_REQUIREMENT = 5
-_NOT_FACTS = ("kind", "format", "limits", "terms", "probes", "allowed")
-_NUMBER = re.compile(r"\d[\d.,]*(e[+-]?\d+)?")
-_UNKNOWN_TIER = "tier unknown"
+if TYPE_CHECKING:
+    from reports.compare import Changes
+    from reports.history import Trend
 
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the table of requirements."""
-
-    requirement: Requirement
-    verdict: str
-    anchor: str
-    """Anchor of the requirement's findings; empty without any."""
-
-    @property
-    def css(self) -> str:
-        return self.verdict.lower().replace(" ", "-")
+SHOWN_BROKEN = 10
+_SHOWN_RANGES = 24
+_NAMED = 3
+"""So many runs are named in the heading."""
+_TEMPLATES = Path(__file__).parent / "templates"
+_WHAT = {"collection": "collection error", "internal": "internal error", "interrupted": "interrupted"}
 
 
 @dataclass(frozen=True)
-class Tier:
-    """The requirements of one tier."""
+class _Broken:
+    """An error of the suite's own."""
 
-    name: str
-    decides: bool
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A finding, the case that shows it, and the command that makes its calls again."""
-
-    case: Case
-    finding: Finding
-    replay: str
+    what: str
+    where: str
+    text: str
 
 
 @dataclass(frozen=True)
-class Group:
-    """The findings of one requirement; failed and hidden count distinct cases."""
+class _RunView:
+    """All that the page tells of one run alone."""
 
-    requirement: Requirement
-    anchor: str
-    failed: int
-    shown: tuple[Shown, ...]
-    hidden: int
-
-
-@dataclass(frozen=True)
-class Section:
-    """Findings that carry the same weight."""
-
-    title: str
-    css: str
-    explanation: str
-    groups: tuple[Group, ...]
+    overview: Overview
+    accuracy: Accuracy
+    timings: Timings
+    broken: tuple[_Broken, ...]
+    more_broken: int
+    """Errors that are not shown."""
+    terms: dict[str, list[Term]]
+    probes: tuple[Probe, ...]
+    allowances: tuple[str, ...]
+    parts: tuple[Part, ...]
 
 
-def render(record: Record) -> str:
-    """The page. Every text of the record is escaped."""
+def render(runs: Sequence[Run], *, changes: Sequence[Changes | None] = (), trends: Sequence[Trend] = ()) -> str:
+    """The page. Every text of the records is escaped, and the page asks for nothing outside itself.
+
+    Args:
+        runs: at least one.
+        changes: for each run what changed since an earlier one; None where there was none to compare with.
+        trends: past nights, a trend for each target.
+    """
+    named, anchors = names(runs), Anchors()
+    compared = (*changes, *[None] * len(runs))
+    views = tuple(
+        _view(run, name, f"run-{place}", compared[place])
+        for place, (run, name) in enumerate(zip(runs, named, strict=True))
+    )
+    found = sections(runs, named, anchors)
+    trend_views = tuple(trend_view(trend, f"trend-{place}") for place, trend in enumerate(trends) if trend.nights)
+    script = _asset("report.js")
+    broken = any(view.broken for view in views)
+    first_found = {(group.run, group.requirement.id): group.anchor for s in reversed(found) for group in s.groups}
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            anchors=anchors,
+            broken=broken,
+            contents=[
+                ("summary", "Summary"),
+                *([("broken", "Suite errors")] if broken else []),
+                ("requirements", "Requirements"),
+                *([("findings", "Findings")] if found else []),
+                ("accuracy", "Accuracy"),
+                *([("trends", "Trends")] if trend_views else []),
+                ("cases", "All cases"),
+                ("timings", "Timings"),
+                ("allowed", "Allowed"),
+                ("tested", "Tested, limits"),
+            ],
+            heading=_heading(views),
+            notices=list(_notices(views)),
+            packed=pack(runs, named),
+            runs=views,
+            script=Markup(script),
+            script_hash=_hash(script),
+            sections=found,
+            state=_state(views),
+            style=Markup(_asset("report.css")),
+            tiers=tiers(runs, named, anchors, first_found),
+            total_cases=sum(len(run.index.lines) for run in runs),
+            trends=trend_views,
+        )
+    )
+
+
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(fraction=numbers.fraction, relative=numbers.relative)
-    sections = tuple(section for section in _sections(record) if section.groups)
-    verdict = conclude(record)
-    return environment.get_template("template.html.j2").render(
-        target=str(record.run.get("target", "unnamed target")),
-        verdict=verdict,
-        facts=list(_facts(record)),
-        counts=list(_counts(record)),
-        tiers=_tiers(record, verdict, {group.requirement.id: group.anchor for s in sections for group in s.groups}),
-        sections=sections,
-        accuracy=accuracy(record),
-        standard=record.standard,
-        quantity=numbers.quantity,
-        terms=by_class(record.standard.terms) if record.standard else {},
-        allowances=list(sentences(record.standard.allowed)) if record.standard else [],
-        limits=_limits(record.run),
+    environment.filters.update(
+        duration=numbers.duration,
+        fraction=numbers.fraction,
+        positions=numbers.raised,
+        ranges=_ranges,
+        relative=numbers.relative,
+    )
+    environment.globals.update(quantity=numbers.quantity)
+    return environment
+
+
+def _asset(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    """As a content security policy names the one script that may run."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+def _view(run: Run, name: str, anchor: str, changes: Changes | None) -> _RunView:
+    broken = tuple(_broken(run))
+    return _RunView(
+        overview=overview(run, name, anchor, changes),
+        accuracy=accuracy(run, anchor),
+        timings=timings(run.tests),
+        broken=broken[:SHOWN_BROKEN],
+        more_broken=max(0, len(broken) - SHOWN_BROKEN),
+        terms=by_class(run.standard.terms),
+        probes=run.standard.probes,
+        allowances=tuple(sentences(run.standard.allowed)),
+        parts=run.parts,
     )
 
 
-def _facts(record: Record) -> Iterator[tuple[str, str]]:
-    for name, value in record.run.items():
-        if name not in _NOT_FACTS:
-            yield name, {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+def _broken(run: Run) -> Iterator[_Broken]:
+    for trouble in run.troubles:
+        yield _Broken(_WHAT.get(trouble.what, trouble.what), trouble.where, trouble.text)
+    for test in run.tests:
+        if test.outcome == BROKEN:
+            yield _Broken("broken test", test.id, test.text)
 
 
-def _counts(record: Record) -> Iterator[tuple[str, str]]:
-    elements = sum(check.elements for case in record.cases for check in case.checks.values())
-    yield "cases", f"{record.distinct_cases:,} distinct, {len(record.cases):,} judgements"
-    yield "elements judged", f"{elements:,}"
-    if record.end is not None:
-        yield "tests", f"{record.end.tests_collected:,} collected, {record.end.tests_failed:,} failed"
-        yield "exit status", str(record.end.exit_status)
-        yield "seconds", f"{record.end.seconds:g}"
+def _heading(views: Sequence[_RunView]) -> str:
+    """The verdicts in a line."""
+    if len(views) <= _NAMED:
+        return "; ".join(f"{view.overview.name} {view.overview.words}" for view in views)
+    states = [view.overview.verdict.state for view in views]
+    told = ((CONFORMS, "conform"), (FAILS, "do not conform"), (INCOMPLETE, "give no verdict"))
+    counts = [f"{states.count(state)} {words}" for state, words in told if state in states]
+    return f"Of {len(views)} runs {', '.join(counts)}"
 
 
-def _limits(run: dict[str, Any]) -> list[str]:
-    limits = run.get("limits", [])
-    return [str(limit) for limit in limits] if isinstance(limits, list) else [str(limits)]
+def _state(views: Sequence[_RunView]) -> str:
+    """The worst state of all runs."""
+    states = {view.overview.verdict.state for view in views}
+    return next(state for state in (FAILS, INCOMPLETE, CONFORMS) if state in states)
 
 
-def _requirements(record: Record) -> tuple[Requirement, ...]:
-    """The requirements that the record gives verdicts on, then those that its cases alone know."""
-    given = {entry.id for entry in record.requirements}
-    checks: dict[str, dict[str, list[Check]]] = {}
-    for case in record.cases:
-        for finding in case.findings:
-            checks.setdefault(finding.requirement, {}).setdefault(case.line, [])
-        for id, check in case.checks.items():
-            checks.setdefault(id, {}).setdefault(case.line, []).append(check)
-    counted = [_counted(id, by_case) for id, by_case in checks.items() if id not in given]
-    return (*record.requirements, *counted)
+def _notices(views: Sequence[_RunView]) -> Iterator[tuple[str, Notice]]:
+    """Every notice, with the name of its run where there are several."""
+    for view in views:
+        for notice in view.overview.verdict.notices:
+            yield view.overview.name if len(views) > 1 else "", notice
 
 
-def _counted(id: str, by_case: dict[str, list[Check]]) -> Requirement:
-    checks = [check for checks in by_case.values() for check in checks]
-    return Requirement(
-        id=id,
-        tier=_UNKNOWN_TIER,
-        sentence="",
-        source="",
-        cases=len(by_case),
-        elements=sum(check.elements for check in checks),
-        worst=max((check.worst for check in checks if check.worst is not None), default=None),
-        failed=0,
-        warned=0,
-        verdict="none given",
-    )
-
-
-def _tiers(record: Record, verdict: Verdict, anchors: dict[str, str]) -> list[Tier]:
-    tiers: dict[str, list[Row]] = {}
-    for requirement in _requirements(record):
-        word = requirement.verdict
-        if word == FAIL and requirement.id in verdict.robustness:
-            word = "finding"
-        tiers.setdefault(requirement.tier, []).append(Row(requirement, word, anchors.get(requirement.id, "")))
-    decide = deciding(record)
-    return [Tier(name, rows[0].requirement.id in decide, tuple(rows)) for name, rows in tiers.items()]
-
-
-def _sections(record: Record) -> Iterator[Section]:
-    decide = deciding(record)
-    failures = _groups(record, warnings=False)
-    yield Section(
-        "Failures",
-        "fail",
-        "These decide: the target does not conform.",
-        tuple(group for group in failures if group.requirement.id in decide),
-    )
-    yield Section(
-        "Failures of unknown weight",
-        "fail",
-        "The record does not tell the tier of these requirements.",
-        tuple(group for group in failures if group.requirement.tier == _UNKNOWN_TIER),
-    )
-    yield Section(
-        "Robustness findings",
-        "finding",
-        "These do not decide: the contract leaves such calls open, and users meet them.",
-        tuple(g for g in failures if g.requirement.id not in decide and g.requirement.tier != _UNKNOWN_TIER),
-    )
-    yield Section("Warnings", "warn", "These do not decide.", _groups(record, warnings=True))
-
-
-def _groups(record: Record, *, warnings: bool) -> tuple[Group, ...]:
-    found: dict[str, dict[tuple[str, Finding], Case]] = {}
-    for case in record.cases:
-        for finding in case.findings:
-            if (finding.severity == WARNING) == warnings:
-                found.setdefault(finding.requirement, {}).setdefault((case.line, finding), case)
-    prefix = "warned" if warnings else "failed"
-    return tuple(
-        _group(record, requirement, f"{prefix}-{requirement.id}", found[requirement.id])
-        for requirement in _requirements(record)
-        if requirement.id in found
-    )
-
-
-def _group(record: Record, requirement: Requirement, anchor: str, found: dict[tuple[str, Finding], Case]) -> Group:
-    pairs = _telling([(case, finding) for (_, finding), case in found.items()])
-    shown = tuple(Shown(case, finding, replay_command(case.line, record.run)) for case, finding in pairs)
-    lines = {line for line, _ in found}
-    hidden = len(lines - {item.case.line for item in shown})
-    return Group(requirement, anchor, len(lines), shown, hidden)
-
-
-def _telling(pairs: Iterable[tuple[Case, Finding]]) -> list[tuple[Case, Finding]]:
-    """A few findings: those that differ in what they say first, the shortest case of each."""
-    ordered = sorted(pairs, key=lambda pair: len(pair[0].line))
-    distinct: dict[tuple[str, str], tuple[Case, Finding]] = {}
-    for pair in ordered:
-        distinct.setdefault(_likeness(pair[1]), pair)
-    first = list(distinct.values())
-    return [*first, *(pair for pair in ordered if pair not in first)][:SHOWN_PER_REQUIREMENT]
-
-
-def _likeness(finding: Finding) -> tuple[str, str]:
-    # "largest error 6.92" and "largest error 7.08" tell one story.
-    return _NUMBER.sub("#", finding.what), _NUMBER.sub("#", finding.looks_like)
+def _ranges(ranges: Ranges) -> str:
+    """Half-open ranges as they are read: first to last."""
+    told = [f"{first:,}" if end == first + 1 else f"{first:,} to {end - 1:,}" for first, end in ranges[:_SHOWN_RANGES]]
+    more = len(ranges) - len(told)
+    return ", ".join(told) + (f" and {more} more" if more else "")

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from reports.model import FAIL, FAILURE, NOT_RUN, End, Record
+from reports.model import BROKEN, FAIL, FAILED, NOT_RUN, PASSED, UNKNOWN_TIER, End, Finished, Part, Plan, Run
 
 DECIDING_TIERS = ("documented", "numeric", "memory")
 CONFORMS, FAILS, INCOMPLETE = "conforms", "fails", "incomplete"
+# How much a notice weighs: the run did not do what it set out to do, or its record is not to be believed; nothing was
+# seen of what decides; or it is good to know.
+UNSOUND, UNSEEN, REMARK = "unsound", "unseen", "remark"
 # pytest's exit statuses past 1 (some tests failed), from the pytest manual, "Exit codes".
-_BROKEN = {2: "it was interrupted", 3: "pytest met an internal error", 4: "pytest was misused", 5: "no test ran"}
+_BROKE = {2: "it was interrupted", 3: "pytest met an internal error", 4: "pytest was misused", 5: "no test ran"}
+_TROUBLES = {
+    "collection": "A part of the suite could not be collected",
+    "internal": "The suite met an internal error",
+    "interrupted": "The run was interrupted",
+}
+_NAMED = 3
+_LONGEST = 200
 
 
 @dataclass(frozen=True)
@@ -18,8 +29,12 @@ class Notice:
     """Something to know before the verdict is believed."""
 
     text: str
-    blocks: bool = True
-    """Whether it keeps the target from being called conforming."""
+    weight: str = UNSOUND
+
+    @property
+    def blocks(self) -> bool:
+        """Whether it keeps the target from being called conforming."""
+        return self.weight != REMARK
 
 
 @dataclass(frozen=True)
@@ -40,108 +55,202 @@ class Verdict:
             INCOMPLETE: "incomplete: this record supports no verdict",
         }[self.state]
 
+    @property
+    def finished(self) -> bool:
+        """Whether the run did all that it set out to do, and its record can be believed; whatever it found."""
+        return all(notice.weight != UNSOUND for notice in self.notices)
 
-def conclude(record: Record) -> Verdict:
-    """The verdict on a run, after its record has been checked against itself."""
-    failing, robustness = _failed(record)
-    notices = tuple(_notices(record, bool(failing)))
+
+def conclude(run: Run) -> Verdict:
+    """The verdict on a run, after each of its parts has been checked against itself.
+
+    A target fails if any part shows it. It conforms if every part ended and made all that it had planned, and the
+    parts together looked at every requirement that decides; a part need not hold every test of the suite.
+    """
+    failing, robustness = _failed(run)
+    notices = tuple(_notices(run))
     blocked = any(notice.blocks for notice in notices)
     return Verdict(FAILS if failing else INCOMPLETE if blocked else CONFORMS, failing, robustness, notices)
 
 
-def deciding(record: Record) -> set[str]:
+def deciding(run: Run) -> set[str]:
     """Ids of the requirements that decide this run: robustness does so under `strict` alone."""
-    strict = record.run.get("strict") is True
-    return {entry.id for entry in record.requirements if strict or entry.tier in DECIDING_TIERS}
+    known = (entry for entry in run.requirements if entry.tier != UNKNOWN_TIER)
+    return {entry.id for entry in known if run.facts["strict"] or entry.tier in DECIDING_TIERS}
 
 
-def failing_cases(record: Record) -> dict[str, set[str]]:
-    """Per requirement id, the lines of the cases that failed it."""
-    failed: dict[str, set[str]] = {}
-    for case in record.cases:
-        for finding in case.findings:
-            if finding.severity == FAILURE:
-                failed.setdefault(finding.requirement, set()).add(case.line)
-    return failed
-
-
-def _failed(record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _failed(run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Ids with a failure, by the verdicts or by the cases: those that decide, and the others of the contract."""
-    decide, by_cases = deciding(record), failing_cases(record)
-    ids = [entry.id for entry in record.requirements if entry.verdict == FAIL or entry.id in by_cases]
+    decide, told = deciding(run), set().union(*(_told_failing(part) for part in run.parts))
+    known = [entry for entry in run.requirements if entry.tier != UNKNOWN_TIER]
+    ids = [entry.id for entry in known if entry.failed or entry.id in told]
     return tuple(id for id in ids if id in decide), tuple(id for id in ids if id not in decide)
 
 
-def _notices(record: Record, failed: bool) -> Iterator[Notice]:
-    if record.end is None:
-        cut = "its last line is cut off" if record.torn else "it has no end line"
-        failures = len(set().union(*failing_cases(record).values()))
+def _told_failing(part: Part) -> set[str]:
+    return {entry.id for entry in part.verdicts if entry.verdict == FAIL}
+
+
+def _notices(run: Run) -> Iterator[Notice]:
+    tests: list[list[Finished]] = [[] for _ in run.parts]
+    for test in run.tests:
+        tests[test.part].append(test)
+    for part, own in zip(run.parts, tests, strict=True):
+        # A run of one part needs no name for it.
+        name = f"{part.path}: " if len(run.parts) > 1 else ""
+        for notice in _of_part(run, part, own):
+            yield Notice(name + notice.text, notice.weight)
+    for trouble in run.troubles:
+        where = f" at {_short(trouble.where)}" if trouble.where else ""
+        yield Notice(f"{_TROUBLES[trouble.what]}{where}: {_last_line(trouble.text)}")
+    yield from _between(run)
+    yield from _not_run(run)
+
+
+def _of_part(run: Run, part: Part, tests: list[Finished]) -> Iterator[Notice]:
+    decide = deciding(run)
+    if part.end is None:
+        yield Notice(_died(part))
+    if part.plan is not None:
+        yield from _against_plan(part, part.plan)
+    yield from _of_tests(tests, decide)
+    if part.end is not None:
+        yield from _of_end(run, part, part.end, tests)
+    yield from _disagreements(part)
+
+
+def _died(part: Part) -> str:
+    cut = "its last line is cut off" if part.torn else "it has no end line"
+    planned = "" if part.plan else " It died before its tests were known."
+    return (
+        f"The record is incomplete: {cut}; the run died. "
+        f"It holds {_cases(part.distinct_cases)}, {part.failed_cases:,} with failures.{planned}"
+    )
+
+
+def _against_plan(part: Part, plan: Plan) -> Iterator[Notice]:
+    """What was planned and is not there; of generated cases any number is right, up to the most."""
+    if part.planned_cases < plan.cases:
+        yield Notice(f"Of {plan.cases:,} planned cases {part.planned_cases:,} were recorded.")
+    if part.tests < plan.tests:
+        yield Notice(f"Of {plan.tests:,} planned tests {part.tests:,} finished.")
+    if part.planned_cases > plan.cases or part.tests > plan.tests:
         yield Notice(
-            f"The record is incomplete: {cut}; the run died. It holds {_count(record)}, {failures:,} with failures."
+            f"The record contradicts itself: {part.tests:,} tests and {part.planned_cases:,} cases of them stand "
+            f"against {plan.tests:,} and {plan.cases:,} planned."
         )
-    else:
-        yield from _end_notices(record, record.end, failed)
-    yield from _disagreements(record)
-    yield from _not_run(record)
 
 
-def _end_notices(record: Record, end: End, failed: bool) -> Iterator[Notice]:
-    if end.exit_status in _BROKEN:
-        yield Notice(f"The suite itself broke: exit status {end.exit_status}, {_BROKEN[end.exit_status]}.")
+def _of_tests(tests: list[Finished], decide: set[str]) -> Iterator[Notice]:
+    """Tests that broke, and outcomes that their cases do not bear out."""
+    broken = [test for test in tests if test.outcome == BROKEN]
+    if broken:
+        yield Notice(f"{_tests(len(broken))} of the suite broke: {_named(broken)}. {_last_line(broken[0].text)}")
+    unexplained = [test for test in tests if test.outcome == FAILED and decide.isdisjoint(test.failed)]
+    if unexplained:
+        yield Notice(f"{_tests(len(unexplained))} failed, and no case explains it: {_named(unexplained)}.")
+    hidden = [test for test in tests if test.outcome == PASSED and not decide.isdisjoint(test.failed)]
+    if hidden:
+        yield Notice(f"{_tests(len(hidden))} passed, though a case of it failed: {_named(hidden)}.")
+
+
+def _of_end(run: Run, part: Part, end: End, tests: list[Finished]) -> Iterator[Notice]:
+    outcomes = Counter(test.outcome for test in tests)
+    failed = bool(deciding(run) & (_told_failing(part) | {entry.id for entry in part.counted if entry.failed}))
+    if end.exit_status in _BROKE:
+        yield Notice(f"The suite itself broke: exit status {end.exit_status}, {_BROKE[end.exit_status]}.")
     elif end.exit_status != 0 and not failed:
         yield Notice(f"The suite itself broke: exit status {end.exit_status}, though no deciding requirement failed.")
     elif end.exit_status == 0 and failed:
         yield Notice("The record contradicts itself: exit status 0, though a deciding requirement failed.")
-    if record.torn:
+    if part.torn:
         yield Notice("The record is damaged: something follows its end line.")
+    if part.plan is None:
+        yield Notice("The record does not tell what was planned.")
     if end.tests_collected == 0:
         yield Notice("No test was collected: nothing was tested.")
-    if unexplained := end.tests_failed - _tests_with_failures(record):
-        yield Notice(
-            f"{end.tests_failed:,} tests failed, and the cases explain {end.tests_failed - unexplained:,}: "
-            + ("a test broke without judging its case." if unexplained > 0 else "the failures were not all counted.")
-        )
-    if end.cases != record.distinct_cases:
-        yield Notice(f"The run counted {end.cases:,} distinct cases; the record holds {_count(record)}.")
+    counted = outcomes[FAILED] + outcomes[BROKEN]
+    # pytest counts a test that breaks twice, in the call and after it, as two; what was not collected as failed.
+    if counted > end.tests_failed or (counted < end.tests_failed and not (outcomes[BROKEN] or run.troubles)):
+        yield Notice(f"The run counted {end.tests_failed:,} failed tests; the record holds {counted:,}.")
+    if end.cases != part.distinct_cases:
+        yield Notice(f"The run counted {end.cases:,} distinct cases; the record holds {_cases(part.distinct_cases)}.")
 
 
-def _tests_with_failures(record: Record) -> int:
-    decide = deciding(record)
-    return len(
-        {
-            case.test
-            for case in record.cases
-            for finding in case.findings
-            if finding.severity == FAILURE and finding.requirement in decide
-        }
-    )
-
-
-def _disagreements(record: Record) -> Iterator[Notice]:
+def _disagreements(part: Part) -> Iterator[Notice]:
     """Verdicts that the cases do not bear out; a run that died may have given none."""
-    by_cases = failing_cases(record)
-    for entry in record.requirements:
-        found = len(by_cases.pop(entry.id, ()))
-        if found != entry.failed or (entry.verdict == FAIL) != (found > 0):
+    counted = {entry.id: entry for entry in part.counted}
+    for told in part.verdicts:
+        seen = counted.pop(told.id, None)
+        if seen is None:
+            yield Notice(f"The record gives a verdict on {told.id}, which its contract does not hold.")
+        elif (told.verdict, told.cases, told.failed, told.warned) != (
+            seen.verdict,
+            seen.cases,
+            seen.failed,
+            seen.warned,
+        ):
             yield Notice(
-                f"{entry.id} has the verdict {entry.verdict!r} with {entry.failed:,} failing cases; "
-                f"the record's cases show {found:,}."
+                f"{told.id} has the verdict {told.verdict!r} of {told.cases:,} cases, {told.failed:,} failing and "
+                f"{told.warned:,} warned; the record's cases show {seen.cases:,}, {seen.failed:,} and {seen.warned:,}."
             )
-    if record.end is not None:
-        for id in by_cases:
-            yield Notice(f"Cases failed {id}, and the record gives no verdict on it.")
-
-
-def _not_run(record: Record) -> Iterator[Notice]:
-    if record.end is not None and not record.requirements:
+    for entry in counted.values():
+        if entry.tier == UNKNOWN_TIER:
+            failed = "failed" if entry.failed else "looked at"
+            yield Notice(f"Cases {failed} {entry.id}, which the record's contract does not hold.")
+    known = [id for id, entry in counted.items() if entry.tier != UNKNOWN_TIER]
+    if part.end is not None and not part.verdicts:
         yield Notice("The record gives no verdict on any requirement.")
-    idle = [entry.id for entry in record.requirements if entry.verdict == NOT_RUN]
-    decide = deciding(record)
+    elif part.end is not None and known:
+        yield Notice(f"The record gives no verdict on {', '.join(known)}.")
+
+
+def _between(run: Run) -> Iterator[Notice]:
+    """What the parts are to each other."""
+    if len({part.facts.get("commit") for part in run.parts}) > 1:
+        yield Notice("The records were made at different commits.", REMARK)
+    outcomes: dict[str, set[str]] = {}
+    for test in run.tests:
+        outcomes.setdefault(test.id, set()).add(test.outcome)
+    if twice := len(run.tests) - len(outcomes):
+        yield Notice(f"The records overlap in {_tests(twice)}.", REMARK)
+    if differing := [id for id, seen in outcomes.items() if len(seen) > 1]:
+        yield Notice(f"The outcome differs from record to record: {_listed(differing)}.", REMARK)
+    plans = [part.plan for part in run.parts if part.plan is not None]
+    if plans and not any(plan.whole for plan in plans):
+        yield Notice(f"Not the whole suite was asked for: {_tests(len(outcomes))}.", REMARK)
+
+
+def _not_run(run: Run) -> Iterator[Notice]:
+    idle = [entry.id for entry in run.requirements if entry.verdict == NOT_RUN]
+    decide = deciding(run)
     if ids := [id for id in idle if id in decide]:
-        yield Notice(f"Not run: {', '.join(ids)}. Without these nothing is called conforming.")
+        yield Notice(f"Not run: {', '.join(ids)}. Without these nothing is called conforming.", UNSEEN)
     if ids := [id for id in idle if id not in decide]:
-        yield Notice(f"Not run: {', '.join(ids)}. This does not decide.", blocks=False)
+        yield Notice(f"Not run: {', '.join(ids)}. This does not decide.", REMARK)
 
 
-def _count(record: Record) -> str:
-    return f"{record.distinct_cases:,} distinct {'case' if record.distinct_cases == 1 else 'cases'}"
+def _cases(count: int) -> str:
+    return f"{count:,} distinct {'case' if count == 1 else 'cases'}"
+
+
+def _tests(count: int) -> str:
+    return f"{count:,} {'test' if count == 1 else 'tests'}"
+
+
+def _named(tests: Iterable[Finished]) -> str:
+    return _listed([test.id for test in tests])
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(map(_short, names[:_NAMED])) + more
+
+
+def _last_line(text: str) -> str:
+    """The line of a traceback that names the error."""
+    return _short(next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no text"))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -7,7 +7,7 @@ import torch
 from conformance.finding import Finding, Judgement
 from conformance.judge.errors import answered, judge_guards, judge_intact, judge_violation, told
 from conformance.judge.expected import FLOAT_DTYPES, Expected, expect
-from conformance.judge.pools import judge_pools
+from conformance.judge.pools import ABOUT_POOLS, judge_pools, pictures
 from conformance.judge.rotation import judge_rotation
 from conformance.outcome import OUTPUTS, Outcome
 
@@ -108,6 +108,9 @@ def _judge_returned(expected: Expected, outcome: Outcome, in_place: bool | None,
     else:
         judgement.found(Finding("CALL", f"{expected.call.q.dtype} was accepted"))
     _judge_memory(expected, outcome, judgement)
+    about_pools = any(finding.requirement in ABOUT_POOLS for finding in judgement.findings)
+    if about_pools and expected.call.q.dtype in FLOAT_DTYPES:
+        judgement.pools = pictures(expected, outcome)
 
 
 def _judge_memory(expected: Expected, outcome: Outcome, judgement: Judgement) -> None:

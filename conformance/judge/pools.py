@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from conformance.finding import Finding, Judgement
+from conformance.finding import Finding, Judgement, PoolPicture, Ranges
 from conformance.judge.expected import Expected
 from conformance.outcome import Outcome, PoolAfter
 from conformance.pattern import extent
 from kernel.memory import bits
+
+ABOUT_POOLS = {"SLOT-K", "SLOT-V", "SLOT-SKIP", "SLOT-REST", "POOL-MODE"}
+# A picture is no list: pools of more ranges are shown by their first ones.
+_MOST_RANGES = 256
 
 
 @dataclass(frozen=True)
@@ -32,16 +37,61 @@ class _Pool:
 
 def judge_pools(expected: Expected, outcome: Outcome, in_place: bool | None, judgement: Judgement) -> None:
     """Both pools. in_place: how the target treats pools; None when that is not known yet."""
-    assert outcome.pools is not None
-    assert outcome.outputs is not None
-    pools = (
-        _Pool("k_pool", expected.call.k_pool, outcome.pools["k_pool"], outcome.outputs["k_rot"], "k_rot"),
-        _Pool("v_pool", expected.call.v_pool, outcome.pools["v_pool"], expected.call.v, "v"),
-    )
-    for pool in pools:
+    for pool in _pools(expected, outcome):
         _judge_written(expected, pool, judgement)
         _judge_rest(expected, pool, judgement)
         _judge_mode(expected, outcome, pool, in_place, judgement)
+
+
+def _pools(expected: Expected, outcome: Outcome) -> tuple[_Pool, _Pool]:
+    assert outcome.pools is not None
+    assert outcome.outputs is not None
+    return (
+        _Pool("k_pool", expected.call.k_pool, outcome.pools["k_pool"], outcome.outputs["k_rot"], "k_rot"),
+        _Pool("v_pool", expected.call.v_pool, outcome.pools["v_pool"], expected.call.v, "v"),
+    )
+
+
+def pictures(expected: Expected, outcome: Outcome) -> list[PoolPicture]:
+    """Both pools, row by row."""
+    return [_picture(expected, pool) for pool in _pools(expected, outcome)]
+
+
+def _picture(expected: Expected, pool: _Pool) -> PoolPicture:
+    rows, changed = list(expected.writers), set(pool.after.rows.tolist())
+    right = _right(expected, pool, _rows_after(pool, rows)).flatten(1).all(dim=1).tolist() if rows else []
+    wrong = {row for row, is_right in zip(rows, right, strict=True) if not is_right}
+    return PoolPicture(
+        pool=pool.name,
+        rows=len(pool.given),
+        written=_ranges(set(rows) - wrong),
+        wrong=_ranges(wrong & changed),
+        stale=_ranges(wrong - changed),
+        stray=_ranges(changed - set(rows)),
+        tokens=len(expected.slots),
+        skipped=_ranges(expected.skipped.nonzero().flatten().tolist()),
+    )
+
+
+def _ranges(numbers: Iterable[int]) -> Ranges:
+    found: Ranges = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number:
+            found[-1][1] += 1
+        elif len(found) < _MOST_RANGES:
+            found.append([number, number + 1])
+        else:
+            break
+    return found
+
+
+def _right(expected: Expected, pool: _Pool, after: Tensor) -> Tensor:
+    """Where the written rows, whose bits are `after`, hold what one of their tokens writes."""
+    near = torch.full(after.shape, False)
+    for rank in range(max(map(len, expected.writers.values()))):
+        tokens = torch.tensor([w[min(rank, len(w) - 1)] for w in expected.writers.values()])
+        near |= after == bits(pool.rows_in)[tokens]
+    return near
 
 
 def _judge_written(expected: Expected, pool: _Pool, judgement: Judgement) -> None:
@@ -50,10 +100,7 @@ def _judge_written(expected: Expected, pool: _Pool, judgement: Judgement) -> Non
     if not rows:
         return
     after = _rows_after(pool, rows)
-    near = torch.full(after.shape, False)
-    for rank in range(max(map(len, expected.writers.values()))):
-        tokens = torch.tensor([w[min(rank, len(w) - 1)] for w in expected.writers.values()])
-        near |= after == bits(pool.rows_in)[tokens]
+    near = _right(expected, pool, after)
     judgement.looked(requirement, near.numel())
     if bool(near.all()):
         return

@@ -105,13 +105,15 @@ def _scores_of(expected: Expected, name: str, part: slice, rotation: Rotation, a
 def _measure(expected: Expected, name: str, part: slice, rotation: Rotation, scores: Tensor) -> Measure:
     """How near to its bound each class came; `scores` are those of the class that decides."""
     told = Measure(str(rotation.out.dtype).removeprefix("torch."))
+    exact = expected.bound(name, part, expected.accuracy).exact
+    errors, told.ulps = measure.deviation(rotation.x, rotation.out, exact)
     for accuracy in expected.standard.classes:
         held = expected.bound(name, part, accuracy)
         own = accuracy is expected.accuracy
         needed = scores if own else _scores(expected, name, part, rotation, accuracy)
         rotated = Rotated(rotation.x, rotation.positions, rotation.out, held)
         told.classes[accuracy.name] = measure.kept(needed, rotation.positions)
-        for decade, seen in measure.decades(needed, rotated, expected.turn(part, accuracy)).items():
+        for decade, seen in measure.decades(needed, rotated, expected.turn(part, accuracy), errors).items():
             told.decades[accuracy.name, decade] = seen
     return told
 

@@ -39,6 +39,14 @@ def repeated(_: Profile) -> Iterator[Case]:
         yield Case(dtype, num_tokens=17, head_dim=96, pool_size=33, positions="log", values=kind, slots="holes")
 
 
+def donated(_: Profile) -> Iterator[Case]:
+    """Calls whose arrays nobody else keeps: dense ones, of which a framework may make outputs, and views."""
+    for dtype, (tokens, dim), layout in itertools.product(
+        DTYPES, ((1, 64), (17, 96)), ("dense", "q:transposed,k_pool:sliced")
+    ):
+        yield Case(dtype, num_tokens=tokens, head_dim=dim, pool_size=20, slots="holes", memory="donated", layout=layout)
+
+
 def by_token(_: Profile) -> Iterator[Case]:
     """Batches that are made again token by token."""
     for dtype, (q, kv), tokens in itertools.product(DTYPES, ((4, 2), (3, 3)), (3, 9)):

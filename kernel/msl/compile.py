@@ -3,22 +3,22 @@
 import hashlib
 import re
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
-from kernel.msl.diagnostics import display_name, explain
-from kernel.msl.entry_points import EntryPoint, buffer_index, find_entry_points
+from kernel.msl.diagnostics import explain
+from kernel.msl.entry_points import EntryPoint, buffer_index, find_required, place_of
 from kernel.msl.errors import ShaderError
 from kernel.msl.library import cache_directory, read_library, store_library
-from kernel.msl.tokens import Token, source_lines, tokenise, unclosed_brace
+from kernel.msl.tokens import Token, source_lines, tokenise
 from kernel.msl.toolchain import Compiler, has_fma_flag
 
 HEADERS = Path(__file__).parent / "include"
 
-_LANGUAGE = (
+LANGUAGE = (
     *("-x", "c++", "-std=c++17", "-w", "-nostdinc", "-nostdinc++", "-fno-exceptions", "-fno-rtti"),
     *("-D__METAL__=1", "-D__METAL_MACOS__=1", "-D__METAL_VERSION__=320", "-D__HAVE_BFLOAT__=1"),
     *("-isystem", str(HEADERS)),
@@ -79,40 +79,44 @@ def build_library(
     required: for each entry point that it must have, the number of its buffers.
     may_ask: those that may have one more buffer, the last, a table of ulong. Raises ShaderError.
     """
-    flags = (*_LANGUAGE, *_CODE, *build.flags)
-    preprocessed = _preprocess(source, build, compiler)
+    flags = (*LANGUAGE, *_CODE, *build.flags)
+    preprocessed = preprocess(source, build, compiler)
     buffers = [f"{name}={count}{'+' * (name in may_ask)}" for name, count in sorted(required.items())]
     identity = "\0".join([preprocessed, _own_digest(), *flags, *buffers, *compiler.command, compiler.version])
     path = cache_directory() / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.so"
     if read_library(path) is None:
-        _refuse_pragmas(preprocessed, build, source)
+        refuse_pragmas(preprocessed, build, source)
         registration = _registration(tokenise(preprocessed), required, may_ask, source)
         store_library(path, _compile(source, registration, flags, compiler))
     return path
 
 
-def _preprocess(source: Path, build: Build, compiler: Compiler) -> str:
-    """Expand the source's own macros and includes; keywords, attributes and our headers stay out of it."""
-    result = compiler.run(["-E", "-DMSL_SCAN", *_LANGUAGE, *build.flags, source])
+def preprocess(source: Path, build: Build, compiler: Compiler) -> str:
+    """Expand the source's own macros and includes; keywords, attributes and our headers stay out of it.
+
+    source: an absolute path. Raises ShaderError.
+    """
+    result = compiler.run(["-E", "-DMSL_SCAN", *LANGUAGE, *build.flags, source])
     if result.returncode:
         raise ShaderError(explain(result.stderr, source, HEADERS))
     return result.stdout
 
 
-def _refuse_pragmas(preprocessed: str, build: Build, source: Path) -> None:
+def refuse_pragmas(preprocessed: str, build: Build, source: Path) -> None:
     """Raise ShaderError for a pragma that asks for stricter arithmetic than the build gives."""
     asked = [(build.fast_math, r"math_mode\((?:safe|relaxed)\)"), (build.contract, r"contract\(off\)|FP_CONTRACT OFF")]
     for line in source_lines(preprocessed):
         for loose, strict in asked:
             if loose and re.search(rf"^\s*#\s*pragma (?:METAL|clang|STDC) .*(?:{strict})", line.text):
-                raise ShaderError(f"{_place(line, source)}: {line.text.strip()} is stricter than this build ({build})")
+                place = place_of(line, source)
+                raise ShaderError(f"{place}: {line.text.strip()} is stricter than this build ({build})")
 
 
 def _compile(source: Path, registration: str, flags: Sequence[str], compiler: Compiler) -> bytes:
     with tempfile.TemporaryDirectory() as directory:
         unit, library = Path(directory, "unit.cpp"), Path(directory, "unit.so")
         members = Path(directory, "members.h")
-        members.write_text(_vector_members(), encoding="utf-8")
+        members.write_text(vector_members(), encoding="utf-8")
         unit.write_text(registration, encoding="utf-8")
         # -include takes any file name as it is, and leaves the shader's lines their numbers.
         included = [word for file in (members, HEADERS / "msl/prelude.h", source) for word in ("-include", file)]
@@ -133,33 +137,33 @@ def _registration(tokens: Sequence[Token], required: Mapping[str, int], may_ask:
 
     Raises ShaderError if one of them is missing or is not as required.
     """
-    if brace := unclosed_brace(tokens):
-        raise ShaderError(f"{_place(brace, source)}: this brace is not closed")
-    entries = find_entry_points(tokens)
-    missing = sorted(required.keys() - entries.keys())
-    if missing:
-        subject = "entry point" if len(missing) == 1 else "entry points"
-        verb = "is" if len(missing) == 1 else "are"
-        found = ", ".join(sorted(entries)) or "none"
-        raise ShaderError(f"{source.name}: {subject} {', '.join(missing)} {verb} missing (found: {found})")
-    exports = [_export(entries[name], required[name], name in may_ask, source) for name in sorted(required)]
-    return "\n".join([*exports, ""])
+    entries = find_required(tokens, required, may_ask, source)
+    return "\n".join([*(_export(entry, required[name], source) for name, entry in entries.items()), ""])
 
 
-def _place(token: Token, source: Path) -> str:
-    return f"{display_name(token.file, source)}:{token.line}"
+def _export(entry: EntryPoint, num_buffers: int, source: Path) -> str:
+    export = 'extern "C" __attribute__((visibility("default")))'
+    return export_line(
+        entry,
+        num_buffers,
+        source,
+        lambda type_name: (
+            f"{export} void {launch_symbol(entry.name)}(void* const* buffers, const uint* grid, bool reverse) "
+            f"{{ {type_name}::launch(buffers, grid, reverse); }} "
+            f"{export} int {buffer_count_symbol(entry.name)} = {entry.num_buffers};"
+        ),
+    )
 
 
-def _export(entry: EntryPoint, num_buffers: int, may_ask: bool, source: Path) -> str:
-    indexes = [buffer_index(parameter, entry, _place(parameter.token, source)) for parameter in entry.parameters]
-    allowed = (num_buffers, num_buffers + 1) if may_ask else (num_buffers,)
-    if entry.num_buffers not in allowed:
-        place, wanted = _place(entry.token, source), " or ".join(map(str, allowed))
-        raise ShaderError(f"{place}: {entry.name} takes {entry.num_buffers} buffers, {wanted} are required")
+def export_line(entry: EntryPoint, num_buffers: int, source: Path, define: Callable[[str], str]) -> str:
+    """Return C++ that names the type of an entry point, checks it, and holds what `define` makes of the type's name.
+
+    num_buffers: as required, without the table that it may ask for. Raises ShaderError for an unknown attribute.
+    """
+    indexes = [buffer_index(parameter, entry, place_of(parameter.token, source)) for parameter in entry.parameters]
     opening = " ".join(f"namespace {name} {{" for name in entry.namespaces)
     file = entry.token.file.replace("\\", "\\\\").replace('"', '\\"')
     type_name = f"msl_entry_{entry.name.encode().hex()}"
-    export = 'extern "C" __attribute__((visibility("default")))'
     # One line, so that whatever the compiler says about it carries the entry point's own line.
     return (
         f'#line {entry.token.line} "{file}"\n{opening} '
@@ -167,9 +171,7 @@ def _export(entry: EntryPoint, num_buffers: int, may_ask: bool, source: Path) ->
         f"static_assert({type_name}::indexes.dense(), "
         f'"the {entry.num_buffers} buffers of {entry.name} must be numbered from 0, each once"); '
         f"{_table_check(entry, type_name) if entry.num_buffers > num_buffers else ''}"
-        f"{export} void {launch_symbol(entry.name)}(void* const* buffers, const uint* grid, bool reverse) "
-        f"{{ {type_name}::launch(buffers, grid, reverse); }} {'}' * len(entry.namespaces)} "
-        f"{export} int {buffer_count_symbol(entry.name)} = {entry.num_buffers};"
+        f"{define(type_name)} {'}' * len(entry.namespaces)}"
     )
 
 
@@ -199,7 +201,7 @@ def _own_digest() -> str:
 
 
 @lru_cache
-def _vector_members() -> str:
+def vector_members() -> str:
     """Return macros that declare the elements and swizzles, in both spellings, of vectors of 2, 3 and 4."""
     macros = []
     for size in (2, 3, 4):

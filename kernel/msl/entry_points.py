@@ -1,10 +1,20 @@
 """The kernels that Metal source defines: names, buffers and position argument, found in its tokens."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from kernel.msl.diagnostics import display_name
 from kernel.msl.errors import ShaderError
-from kernel.msl.tokens import Declaration, Token, angle_end, balanced_end, declarations, split_at_commas
+from kernel.msl.tokens import (
+    Declaration,
+    Token,
+    angle_end,
+    balanced_end,
+    declarations,
+    split_at_commas,
+    unclosed_brace,
+)
 
 _KNOWN_ATTRIBUTES = {"buffer", "maybe_unused", "thread_position_in_grid"}
 
@@ -31,6 +41,12 @@ class Parameter:
         """Whether it is the thread's position in the grid."""
         return any(attribute.name == "thread_position_in_grid" for attribute in self.attributes)
 
+    @property
+    def is_buffer(self) -> bool:
+        """Whether it is bound to a buffer: by its attribute, or as a pointer or a reference that has none."""
+        names = {attribute.name for attribute in self.attributes if "::" not in attribute.name} - {"maybe_unused"}
+        return "buffer" in names or (not names and ("*" in self.declaration or "&" in self.declaration))
+
 
 @dataclass(frozen=True)
 class EntryPoint:
@@ -48,7 +64,7 @@ class EntryPoint:
     @property
     def num_buffers(self) -> int:
         """How many buffers it takes."""
-        return sum(not parameter.is_position for parameter in self.parameters)
+        return sum(parameter.is_buffer for parameter in self.parameters)
 
 
 @dataclass(frozen=True)
@@ -85,6 +101,36 @@ def find_entry_points(tokens: Sequence[Token]) -> dict[str, EntryPoint]:
             if entry.name not in entries or function.where.has_body:
                 entries[entry.name] = entry
     return entries
+
+
+def find_required(
+    tokens: Sequence[Token], required: Mapping[str, int], may_ask: Collection[str], source: Path
+) -> dict[str, EntryPoint]:
+    """Return the required entry points by name, in the order of their names.
+
+    required: for each the number of its buffers; may_ask: those that may take one more.
+    Raises ShaderError if one is missing or takes another number, and for a brace that is not closed.
+    """
+    if brace := unclosed_brace(tokens):
+        raise ShaderError(f"{place_of(brace, source)}: this brace is not closed")
+    entries = find_entry_points(tokens)
+    missing = sorted(required.keys() - entries.keys())
+    if missing:
+        subject = "entry point" if len(missing) == 1 else "entry points"
+        verb = "is" if len(missing) == 1 else "are"
+        found = ", ".join(sorted(entries)) or "none"
+        raise ShaderError(f"{source.name}: {subject} {', '.join(missing)} {verb} missing (found: {found})")
+    for name, count in sorted(required.items()):
+        allowed = (count, count + 1) if name in may_ask else (count,)
+        if entries[name].num_buffers not in allowed:
+            place, wanted = place_of(entries[name].token, source), " or ".join(map(str, allowed))
+            raise ShaderError(f"{place}: {name} takes {entries[name].num_buffers} buffers, {wanted} are required")
+    return {name: entries[name] for name in sorted(required)}
+
+
+def place_of(token: Token, source: Path) -> str:
+    """Return `file:line` of a token, as the shader's reader knows the file."""
+    return f"{display_name(token.file, source)}:{token.line}"
 
 
 def _instantiated_parameters(function: _Function, templates: Iterable[_Function]) -> tuple[Parameter, ...]:

@@ -85,13 +85,14 @@ def compile_program(
     may_ask: those that may take one more buffer, the last, a table of ulong.
     Raises ShaderError if the source is at fault, CompilerMissing if there is no C++ compiler.
     """
-    content = _read_source(source)
+    content = read_source(source)
     compiler = find_compiler()
     library = build_library(source.absolute(), required, may_ask, build, compiler)
     return Program(source, hashlib.sha256(content).hexdigest()[:12], compiler.version, build, library)
 
 
-def _read_source(source: Path) -> bytes:
+def read_source(source: Path) -> bytes:
+    """The bytes of a Metal source, UTF-8 text. Raises ShaderError."""
     try:
         content = source.read_bytes()
         content.decode("utf-8")

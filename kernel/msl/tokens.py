@@ -9,15 +9,40 @@ _TOKEN = re.compile(
     r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | [A-Za-z_]\w* | \.?\d(?:[eEpP][+-]|[\w.'])* | :: | \S """,
     re.X,
 )
+# A comment, a directive with the lines joined to it, or a raw string: nothing in them is a token of the program.
+_ASIDE = re.compile(
+    r""" //(?:\\\r?\n|[^\n])* | /\*.*?(?:\*/|\Z) | R"([^()\s\\]*)\(.*?\)\1"
+      | ^[ \t]*\#(?:\\\r?\n|/\*.*?\*/|//(?:\\\r?\n|[^\n])*|[^\n])* """,
+    re.X | re.S | re.M,
+)
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 @dataclass(frozen=True)
 class Token:
-    """One token; `file` is spelled as the preprocessor spells it, `line` counts from 1."""
+    """One token; `file` is spelled as the preprocessor spells it, `line` counts from 1.
+
+    start: its offset in the preprocessed text.
+    """
 
     text: str
     file: str
+    line: int
+    start: int = 0
+
+    @property
+    def end(self) -> int:
+        """The offset past it."""
+        return self.start + len(self.text)
+
+
+@dataclass(frozen=True)
+class Written:
+    """One token of a source as it is written, from offset `start` to before `end`; `line` counts from 1."""
+
+    text: str
+    start: int
+    end: int
     line: int
 
 
@@ -32,24 +57,38 @@ class Declaration:
 
 def source_lines(preprocessed: str) -> Iterator[Token]:
     """Yield the lines of ``-E`` output, each as one token; line markers are followed, not yielded."""
-    file, line = "", 0
+    file, line, start = "", 0, 0
     for text in preprocessed.split("\n"):
         marker = _MARKER.match(text)
         if marker:
             line, file = int(marker[1]), re.sub(r"\\(.)", r"\1", marker[2])
-            continue
-        yield Token(text, file, line)
-        line += 1
+        else:
+            yield Token(text, file, line, start)
+            line += 1
+        start += len(text) + 1
 
 
 def tokenise(preprocessed: str) -> list[Token]:
     """Return the tokens of ``-E`` output; pragmas are left out."""
     return [
-        Token(word, line.file, line.line)
+        Token(word[0], line.file, line.line, line.start + word.start())
         for line in source_lines(preprocessed)
         if not line.text.lstrip().startswith("#")
-        for word in _TOKEN.findall(line.text)
+        for word in _TOKEN.finditer(line.text)
     ]
+
+
+def written_tokens(text: str) -> Iterator[Written]:
+    """Yield the tokens of a source before preprocessing; comments, directives and raw strings are left out."""
+    at, line = 0, 1
+    while at < len(text):
+        aside = _ASIDE.match(text, at)
+        found = aside or _TOKEN.match(text, at)
+        end = found.end() if found else at + 1
+        if found and not aside:
+            yield Written(found[0], at, end, line)
+        line += text.count("\n", at, end)
+        at = end
 
 
 def balanced_end(tokens: Sequence[Token], start: int) -> int:

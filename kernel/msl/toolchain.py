@@ -14,6 +14,7 @@ from pathlib import Path
 from kernel.msl.errors import CompilerMissing
 
 _INSTALL = "install g++ (Debian: apt-get install g++) or name it in CXX"
+_INSTALL_ANY = "install the command line tools (xcode-select --install) or name a C++ compiler in CXX"
 
 
 @dataclass(frozen=True)
@@ -39,30 +40,43 @@ class Compiler:
 
 def find_compiler() -> Compiler:
     """Return ``$CXX`` if it is set, else g++ or c++ of PATH. Raises CompilerMissing."""
+    compiler = _identify(_command(["g++", "c++"], _INSTALL), _INSTALL)
+    if compiler.version.startswith("clang"):
+        shown = shlex.join(compiler.command)
+        raise CompilerMissing(f"{shown} is clang, which refuses [[host_name]] on an instantiation: {_INSTALL}")
+    return compiler
+
+
+def find_preprocessor() -> Compiler:
+    """Return ``$CXX`` if it is set, else g++, c++ or clang++ of PATH, for ``-E`` alone. Raises CompilerMissing."""
+    return _identify(_command(["g++", "c++", "clang++"], _INSTALL_ANY), _INSTALL_ANY)
+
+
+def _command(usual: Sequence[str], cure: str) -> tuple[str, ...]:
     chosen = os.environ.get("CXX", "").strip()
-    for candidate in [chosen] if chosen else ["g++", "c++"]:
+    for candidate in [chosen] if chosen else usual:
         words = shlex.split(candidate)
         program = shutil.which(words[0])
         if program:
-            return _identify((program, *words[1:]))
+            return (program, *words[1:])
     if chosen:
-        raise CompilerMissing(f"CXX names {chosen!r}, which is not on PATH: {_INSTALL}")
-    raise CompilerMissing(f"no g++ on PATH: {_INSTALL}")
+        raise CompilerMissing(f"CXX names {chosen!r}, which is not on PATH: {cure}")
+    raise CompilerMissing(f"no {usual[0]} on PATH: {cure}")
 
 
 @lru_cache
-def _identify(command: tuple[str, ...]) -> Compiler:
+def _identify(command: tuple[str, ...], cure: str) -> Compiler:
     shown = shlex.join(command)
     try:
         answer = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise CompilerMissing(f"{shown} is not a C++ compiler that runs: {_INSTALL}") from error
-    if "clang" in answer:
-        raise CompilerMissing(f"{shown} is clang, which refuses [[host_name]] on an instantiation: {_INSTALL}")
-    versions = re.findall(r"\d+(?:\.\d+)+", answer.partition("\n")[0])
+        raise CompilerMissing(f"{shown} is not a C++ compiler that runs: {cure}") from error
+    first, name = answer.partition("\n")[0], "clang" if "clang" in answer else "g++"
+    versions = re.findall(r"\d+(?:\.\d+)+", first)
+    # Of several numbers g++ tells its own last, clang its own first.
     if not versions:
-        raise CompilerMissing(f"{shown} is not a C++ compiler that says its version: {_INSTALL}")
-    return Compiler(command, f"g++ {versions[-1]}")
+        raise CompilerMissing(f"{shown} is not a C++ compiler that says its version: {cure}")
+    return Compiler(command, f"{name} {versions[0 if name == 'clang' else -1]}")
 
 
 @lru_cache

@@ -19,6 +19,10 @@ class TargetError(Exception):
     """The target cannot be used; the message says why and what to do."""
 
 
+class DeviceLostError(Exception):
+    """A kernel left its device of no more use to this process, which must end; the message says what it did."""
+
+
 @dataclass(frozen=True)
 class Description:
     """What the report's header says of a target."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
 from torch import Tensor
 
 from kernel.call import FLOAT_DTYPES, Call, check
@@ -19,16 +17,17 @@ from kernel.launch import (
     REQUIRED_ENTRIES,
     Extent,
     LaunchPlan,
+    function_constants,
     launches,
     published_plan,
 )
 from kernel.memory import Guarded, Margined, bits
-from kernel.msl import Build, CompilerMissing, FunctionConstants, Program, ShaderError, compile_program
+from kernel.msl import Build, CompilerMissing, Program, ShaderError, compile_program
 from kernel.probes import Behaviour, measure
 from kernel.targets.base import Answer, Description, TargetError
+from kernel.targets.limits import not_evidenced
 
 DEFAULT_SHADER = Path(__file__).resolve().parents[2] / "shaders" / "rope_pool_fused.metal"
-LIMITS = Path(__file__).resolve().parents[1] / "LIMITS.md"
 _ALIGNMENT = 16
 
 
@@ -64,7 +63,7 @@ class HostTarget:
                 "shader": f"{self.program.source.name} {self.program.source_hash}",
                 "math": "metal-fast" if self.program.build.fast_math else "libm",
             },
-            _not_evidenced(),
+            not_evidenced("host"),
         )
 
     def run(self, call: Call, plan: LaunchPlan | None = None) -> Answer:
@@ -78,7 +77,7 @@ class HostTarget:
         for name, tensor in call.tensors():
             if not _usable_as_buffer(tensor):
                 made[name] = Margined.copy_of(tensor)
-        specialised = self.program.specialise(_constants(call, plan))
+        specialised = self.program.specialise(function_constants(call, plan))
         planned = [(f"{launch.entry}_{dtype}", launch) for launch in launches(plan, extent)]
         wanted = {entry: launch.buffers[: specialised.num_buffers(entry)] for entry, launch in planned}
         if any(FREQUENCIES in names for names in wanted.values()):
@@ -99,14 +98,6 @@ class HostTarget:
         return measure(self.program.build)
 
 
-def _not_evidenced() -> tuple[str, ...]:
-    """The items of the section of LIMITS.md that tells what a CPU cannot show."""
-    _, _, rest = LIMITS.read_text(encoding="utf-8").partition("## Not evidenced on this target\n")
-    section = rest.partition("\n## ")[0]
-    items = (" ".join(item.split()) for item in section.split("\n- ")[1:])
-    return tuple(item.replace("**", "").replace("`", "") for item in items)
-
-
 def _usable_as_buffer(tensor: Tensor) -> bool:
     # A Metal buffer is row-major and dense, and aligned well enough for vector loads.
     return tensor.is_contiguous() and tensor.data_ptr() % _ALIGNMENT == 0
@@ -115,9 +106,3 @@ def _usable_as_buffer(tensor: Tensor) -> bool:
 @lru_cache(maxsize=256)
 def _frequencies(rope_base: float, head_dim: int) -> Guarded:
     return Guarded.of(frequency_table(rope_base, head_dim))
-
-
-def _constants(call: Call, plan: LaunchPlan) -> FunctionConstants:
-    log2_base = np.float32(math.log2(np.float32(call.rope_base)))
-    ratio = float(log2_base / np.float32(call.head_dim)) if call.head_dim else 0.0
-    return FunctionConstants(call.head_dim, call.num_qo_heads, call.num_kv_heads, ratio, plan.heads_per_thread)

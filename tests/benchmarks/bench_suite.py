@@ -1,11 +1,10 @@
-"""What a case costs, part by part; read the ratios within one run: `make benchmark`."""
+"""What a case costs the suite, part by part; read the ratios within one run: `make benchmark`."""
 
 from __future__ import annotations
 
 import itertools
 
 import pytest
-import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import reference
@@ -48,44 +47,6 @@ class TestParts:
         expected.prepare()
         outcome = Observer(host).observe(case)
         assert not benchmark(judge, expected, outcome).failed
-
-
-@pytest.mark.benchmark(group="the oracle against plain float64")
-@each_case
-class TestOracle:
-    def test_exact_rotation(self, benchmark: BenchmarkFixture, case: Case) -> None:
-        call = logical_call(case)
-        assert benchmark(reference.rotate, call.q, call.positions, call.rope_base).numel()
-
-    def test_error_bound(self, benchmark: BenchmarkFixture, case: Case) -> None:
-        call = logical_call(case)
-        bound = benchmark(reference.error_bound, call.q, call.positions, call.rope_base, reference.FLOAT32_ANGLE)
-        assert bound.error.numel()
-
-    def test_plain_float64(self, benchmark: BenchmarkFixture, case: Case) -> None:
-        call = logical_call(case)
-        assert benchmark(_plain, call.q, call.positions, call.rope_base).numel()
-
-
-def _plain(x: torch.Tensor, positions: torch.Tensor, rope_base: float) -> torch.Tensor:
-    half = x.shape[-1] // 2
-    frequency = rope_base ** (-2.0 * torch.arange(half, dtype=torch.float64) / x.shape[-1])
-    angle = (positions.double()[:, None] * frequency)[:, None]
-    first, second = x.double().chunk(2, dim=-1)
-    cos, sin = angle.cos(), angle.sin()
-    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
-
-
-@pytest.mark.benchmark(group="cos and sin of 8,192 positions against plain float64")
-class TestAngles:
-    positions = torch.arange(8192, dtype=torch.int32)
-
-    def test_exact(self, benchmark: BenchmarkFixture) -> None:
-        assert benchmark(reference.cos_sin, self.positions, 1e4, 128)[0].numel()
-
-    def test_plain_float64(self, benchmark: BenchmarkFixture) -> None:
-        angle = self.positions.double()[:, None] * reference.frequency_table(1e4, 128).radians
-        assert benchmark(lambda: (angle.cos(), angle.sin()))[0].numel()
 
 
 @pytest.mark.benchmark(group="a new shape: specialise, not compile")

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from warm import Warm
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = "tests/planted/callables.py"
 RIGHT = "tests/right/kernels.py"
 
 
+_warm = functools.cache(Warm)
+
+
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """`python -m ...` in the repository."""
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return _warm(ROOT).run(*arguments, environment=os.environ | environment, timeout=300)
 
 
 def suite(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

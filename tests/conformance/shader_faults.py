@@ -29,13 +29,17 @@ class ShaderFault:
         """The class of the source without its fault."""
         return EXACT_ANGLE if self.source == DEFAULT_SHADER else FLOAT32_ANGLE
 
-    def compile(self, folder: Path) -> HostTarget:
-        """The faulty shader as a target; the file is written to `folder`."""
+    def write(self, folder: Path) -> Path:
+        """The faulty shader as a file in `folder`."""
         text = self.source.read_text()
         assert text.count(self.find) == 1, f"{self.name}: the passage occurs {text.count(self.find)} times"
         faulty = folder / f"{self.name}.metal"
         faulty.write_text(text.replace(self.find, self.replace))
-        return HostTarget.compile(faulty)
+        return faulty
+
+    def compile(self, folder: Path) -> HostTarget:
+        """The faulty shader as a target; the file is written to `folder`."""
+        return HostTarget.compile(self.write(folder))
 
 
 WRITES_PAST_THE_HEAD = ShaderFault(

@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from callables import FAULTS
@@ -136,18 +137,71 @@ def test_the_book_keeps_the_worst_case_of_each_pair() -> None:
         Measure("float16", {exact: _decade(n, [9.0]), tight: _decade(n, scores)}, {"exact-angle": Kept(7.0, beyond)})
         for n, scores, beyond in ((10, [0.5, 0.1], 30), (20, [0.2, 0.3, 0.0], 20))
     )
-    book.add("first", one)
-    book.add("second", other)
-    [line] = [line for line in book.lines() if line["kind"] == "accuracy"]
-    assert line["class"] == "float32-angle"
-    assert (line["elements"], line["uninformative"], line["worst"]) == (30, 2, 0.5)
-    assert line["cases"] == ["first", "second"]
-    assert line["pairs"] == [[0.5, 0], [0.3, 1], [0.0, 1]]
-    classes = {line["name"]: line for line in book.lines() if line["kind"] == "class"}
-    assert classes["exact-angle"] | {"decides": False, "kept": False} == classes["exact-angle"]
-    assert (classes["exact-angle"]["beyond"], classes["exact-angle"]["case"]) == (20, "second")
-    assert classes["fast"]["kept"]
+    assert book.add("first", one) == {exact: {0: 9.0}, tight: {0: 0.5, 1: 0.1}}
+    assert book.add("second", other) == {exact: {}, tight: {1: 0.3, 2: 0.0}}
+    assert book.told == "float32-angle"
+    cell = book.cells["float16", 2]
+    assert (cell.seen.elements, cell.seen.uninformative, cell.worst) == (30, 2, 0.5)
+    assert cell.seen.worst.tolist() == [0.5, 0.3, 0.0]
+    assert cell.cases.tolist() == [0, 1, 1]
+    assert (book.classes["exact-angle"].beyond, book.classes["exact-angle"].case) == (20, "second")
     assert book.tightest == "float32-angle"
+
+
+@pytest.mark.parametrize(
+    ("score", "told"),
+    [
+        (0.0, 0.0),
+        (0.12341, 0.1235),
+        (0.1235, 0.1235),
+        (0.99999, 1.0),
+        (1.0, 1.0),
+        (math.nextafter(1, 2), 1.001),
+        (123456789.0, 123500000.0),
+        (math.inf, math.inf),
+    ],
+)
+def test_a_score_is_told_by_four_digits_that_are_no_smaller(score: float, told: float) -> None:
+    assert measure.rounded_up(score) == told
+
+
+def test_a_score_that_was_told_is_told_again_alike() -> None:
+    told = [n / 10000 for n in range(1000, 10000)]
+    assert [measure.rounded_up(score) for score in told] == told
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_errors_are_counted_by_the_ulps_that_they_are_off(dtype: torch.dtype) -> None:
+    x = torch.full((1, 1, 64), 0.75, dtype=dtype)
+    steps = [0, 1, -1, 2, -2, 3, 4, 5, -8, 9, 31, 60, *range(20)]
+    ulp = torch.finfo(dtype).eps / 2
+    out = x.clone()
+    out[0, 0, :32] += torch.tensor(steps, dtype=torch.float64).mul(ulp).to(dtype)
+    exact = x.to(torch.float64) + 0.4 * ulp
+    exact[0, 0, 40:] = 0.01
+    errors, ulps = measure.deviation(x, out, exact)
+    wanted = [0] * 25
+    for step in [*steps, *[0] * 8]:
+        size = abs(step)
+        bucket = size if size < 3 else math.ceil(math.log2(size)) + 1
+        wanted[12 + (bucket if step > 0 else -bucket)] += 1
+    assert ulps.tolist() == wanted
+    assert float(errors[0]) == pytest.approx(0.74 / (0.75 * math.sqrt(2)), rel=0.01)
+
+
+def test_what_is_far_off_or_no_number_is_in_the_last_bucket() -> None:
+    x = torch.tensor([3.0, 4.0]).expand(3, 1, 2).contiguous()
+    out = torch.tensor([[[math.nan, 4.0]], [[math.inf, -4000.0]], [[3.0, 4.0]]])
+    errors, ulps = measure.deviation(x, out, x.to(torch.float64))
+    assert (ulps[0], ulps[12], ulps[24]) == (1, 3, 2)
+    assert errors.tolist() == pytest.approx([0.0, 800.8, 0.0])
+
+
+def test_what_has_no_ordinary_length_is_not_counted() -> None:
+    x = torch.tensor([[[1e-3, 1e-3]], [[3e4, 3e4]], [[math.inf, 1.0]], [[math.nan, 1.0]]])
+    errors, ulps = measure.deviation(x, torch.zeros_like(x), x.to(torch.float64))
+    assert not errors.any()
+    assert not ulps.any()
 
 
 def test_nothing_measured_keeps_no_class() -> None:
@@ -180,7 +234,7 @@ def test_how_many_bounds_say_nothing(accuracy: Accuracy, low: int, high: int, sh
         turn = reference.turn_bound(positions, base, head_dim, accuracy)
         bound = reference.element_bound(x, turn)
         rotated = measure.Rotated(x, positions, x, bound)
-        for decade in measure.decades(reference.score(x, bound), rotated, turn).values():
+        for decade in measure.decades(reference.score(x, bound), rotated, turn, np.zeros(64)).values():
             silent += decade.uninformative
             elements += decade.elements
     assert silent / elements == pytest.approx(share, abs=0.03)
@@ -215,6 +269,8 @@ def test_a_call_judged_part_by_part_is_judged_as_a_whole(fault: str, monkeypatch
     assert whole.measure is not None
     assert parts.measure is not None
     assert parts.measure.classes == whole.measure.classes
+    assert parts.measure.ulps.tolist() == whole.measure.ulps.tolist()
+    assert parts.measure.ulps.sum() > 1000
     for key, decade in whole.measure.decades.items():
         other = parts.measure.decades[key]
         assert (other.elements, other.uninformative, other.error) == (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import pytest
 from callables import FAULTS
 from kernels import RIGHT
@@ -34,6 +37,20 @@ def test_a_hang_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "ANSWER_SECONDS", 1.0)
     calls = _worker("hangs_at_seven_tokens")
     assert calls.run(Case(num_tokens=7)).died == "gave no answer within 1 s"
+    assert calls.run(Case(num_tokens=6)).outputs is not None
+    calls.renew()
+
+
+def test_a_call_that_takes_too_much_memory_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "MEMORY_BYTES", 2**30)
+
+    def takes_much_at_seven_tokens(*arrays: Any, **arguments: Any) -> object:
+        held = [bytearray(os.urandom(1) * 2**26) for _ in range(10**6 if len(arrays[0]) == 7 else 0)]
+        return RIGHT["float32_angle"](*arrays, **arguments) if not held else None
+
+    calls = Worker(CallableTarget("takes_much", takes_much_at_seven_tokens))
+    died = calls.run(Case(num_tokens=7)).died
+    assert died == "gave no answer within 1.0 GiB of memory and was ended with SIGKILL"
     assert calls.run(Case(num_tokens=6)).outputs is not None
     calls.renew()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import sample_record as sample
 
 from reports.page import render
 from reports.record import read
 
-_VOID = {"meta", "br", "link", "img", "hr"}
+_VOID = {"meta", "br", "link", "img", "hr", "input"}
 
 
 class Page(HTMLParser):
@@ -23,6 +24,8 @@ class Page(HTMLParser):
         self.tags: set[str] = set()
         self.ids: list[str] = []
         self.links: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        """Tag, name and value."""
         self.texts: dict[str, list[str]] = {}
         self.feed(html)
         self.close()
@@ -33,6 +36,7 @@ class Page(HTMLParser):
         values = dict(attrs)
         self.ids += [values["id"] or ""] if "id" in values else []
         self.links += [values["href"] or ""] if "href" in values else []
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
         if tag not in _VOID:
             self.open.append(tag)
             self.texts.setdefault(tag, []).append("")
@@ -47,6 +51,13 @@ class Page(HTMLParser):
     def text(self, tag: str = "main") -> str:
         return "\n".join(self.texts.get(tag, []))
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """What every `dl` tells: the last word on each name."""
+        return dict(zip(self.texts["dt"], self.texts["dd"], strict=True))
 
-def page(tmp_path: Path, lines: list[sample.Line], rest: str = "") -> Page:
-    return Page(render(read(sample.write(tmp_path / "r.jsonl", lines, rest))))
+
+def page(tmp_path: Path, *records: list[sample.Line], rest: str = "", **told: Any) -> Page:
+    """The page of some records; told: what `render` is told beside the runs."""
+    paths = [sample.write(tmp_path / f"r{n}.jsonl", lines, rest) for n, lines in enumerate(records)]
+    return Page(render(read(paths), **told))

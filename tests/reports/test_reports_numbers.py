@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.numbers import fraction, quantity, relative, share
+from reports.numbers import duration, fraction, quantity, raised, relative, share, ulps
 
 
 def test_fractions_do_not_round_onto_the_bound() -> None:
@@ -13,7 +13,7 @@ def test_fractions_do_not_round_onto_the_bound() -> None:
 
 
 def test_relative_errors() -> None:
-    assert [relative(error) for error in (0.0, 1.54e-7, 2.0)] == ["0", "1.5e-07", "2.0e+00"]
+    assert [relative(error) for error in (0.0, 1.54e-7, 0.999, 2.0, 31.0)] == ["0", "1.5×10⁻⁷", "1.0", "2.0", "3.1×10¹"]
 
 
 def test_shares_do_not_round_to_none_or_all() -> None:
@@ -35,3 +35,18 @@ def test_shares_do_not_round_to_none_or_all() -> None:
 )
 def test_quantities(value: float, unit: str, text: str) -> None:
     assert quantity(value, unit) == text
+
+
+def test_buckets_of_ulps() -> None:
+    told = ["nearest", "1 ulp", "2 ulps", "3 to 4 ulps", "5 to 8 ulps", "513 to 1,024 ulps", "more than 1,024 ulps"]
+    assert [ulps(bucket) for bucket in (0, 1, 2, 3, 4, 11, 12)] == told
+
+
+def test_durations() -> None:
+    seconds = (0.0, 2.34e-5, 0.0121, 0.9999, 4.25, 59.96, 60.4, 185.0, 7440.0)
+    told = ["0 µs", "23.4 µs", "12.1 ms", "1 s", "4.25 s", "1 min 0 s", "1 min 0 s", "3 min 5 s", "2 h 4 min"]
+    assert [duration(each) for each in seconds] == told
+
+
+def test_powers_are_raised() -> None:
+    assert [raised(text) for text in ("0", "1-9", "10^1-10^2", "10^9-2^31")] == ["0", "1–9", "10¹–10²", "10⁹–2³¹"]

@@ -1,4 +1,5 @@
-// Function constants: the host patches their values into a copy of the library before it is loaded.
+// Function constants: the host target patches their values into a copy of the library before it is loaded; on an
+// NVIDIA GPU a kernel sets them, and then every `constant` variable that depends on them, before the others run.
 #pragma once
 
 namespace msl {
@@ -40,5 +41,15 @@ constexpr Subscript function_constants{}, index_of{};
 }  // namespace msl
 
 #define function_constant(index) maybe_unused]] = ::msl::function_constants[::msl::index_of[::msl::slot<(index)>
+#if MSL_CUDA
+namespace msl {
+// Gives a `constant` variable, or an array, its value.
+template <class T>
+inline void set(T& variable, const T& value) {
+    __builtin_memcpy(&variable, &value, sizeof(T));
+}
+}  // namespace msl
+#endif
+
 // All five values are given at every launch.
 #define is_function_constant_defined(name) ((void)(name), true)

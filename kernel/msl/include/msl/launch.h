@@ -124,6 +124,22 @@ struct Entry {
         return holds<T>(Function, buffer);
     }
 
+#if MSL_CUDA
+    // The calling thread's part of the grid: one position, or more where the device allows no more threadgroups.
+    template <class... P, int... I>
+    static void walk(void (*)(P...), IntegerSequence<I...>, void* const* buffers, uint3 grid, bool reverse) {
+        for (uint z = blockIdx.z; z < grid.z; z += gridDim.z)
+            for (uint y = blockIdx.y * blockDim.y + threadIdx.y; y < grid.y; y += gridDim.y * blockDim.y)
+                for (uint x = blockIdx.x * blockDim.x + threadIdx.x; x < grid.x; x += gridDim.x * blockDim.x) {
+                    const uint at[3] = {reverse ? grid.x - 1 - x : x, reverse ? grid.y - 1 - y : y,
+                                        reverse ? grid.z - 1 - z : z};
+                    Function(Argument<P>::of(indexes.index[I] < 0 ? nullptr : buffers[indexes.index[I]], at)...);
+                }
+    }
+    static void launch(void* const* buffers, uint3 grid, bool reverse) {
+        walk(Function, typename Count<sizeof...(Index)>::type{}, buffers, grid, reverse);
+    }
+#else
     // flatten: a call per thread, its position passed through memory, costs more than a small kernel's own work.
     template <class... P, int... I>
     // noipa: the compiler, which does not know of arithmetic modes, moves nothing out of the walk.
@@ -145,5 +161,17 @@ struct Entry {
         [[maybe_unused]] const ArithmeticMode mode;
         walk(Function, typename Count<sizeof...(Index)>::type{}, buffers, grid, reverse);
     }
+#endif
 };
+
+#if MSL_CUDA
+// Which pages of 4096 bytes hold anything but zeros.
+extern "C" __global__ void msl_mark_pages(const ulong* words, ulong pages, uchar* marks) {
+    for (ulong page = ulong(blockIdx.x) * blockDim.x + threadIdx.x; page < pages; page += gridDim.x * blockDim.x) {
+        ulong any = 0;
+        for (int i = 0; i < 512; ++i) any |= words[page * 512 + i];
+        marks[page] = any != 0;
+    }
+}
+#endif
 }  // namespace msl

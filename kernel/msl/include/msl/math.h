@@ -75,7 +75,11 @@ inline float rint(float x) { return __builtin_roundevenf(x); }  // in every roun
 inline float max(float x, float y) { return __builtin_fmaxf(x, y); }
 inline float min(float x, float y) { return __builtin_fminf(x, y); }
 inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+#if MSL_CUDA
+inline float divide(float x, float y) { return __fdiv_rn(x, y); }  // x / y is not exact under --prec-div=false
+#else
 inline float divide(float x, float y) { return x / y; }
+#endif
 inline float exp10(float x) { return float(__builtin_pow(::msl::wide(10), ::msl::wide(x))); }
 inline float rsqrt(float x) { return float(1 / __builtin_sqrt(::msl::wide(x))); }
 inline float powr(float x, float y) { return x < 0 ? NAN : pow(x, y); }
@@ -91,7 +95,7 @@ inline float median3(float x, float y, float z) { return max(min(x, y), min(max(
 inline ::msl::wide sin_half_turns(::msl::wide x) {
     const ::msl::wide turn = x - 2 * __builtin_roundeven(x / 2);
     const ::msl::wide folded = turn > 0.5f ? 1 - turn : turn < -0.5f ? -1 - turn : turn;
-    return __builtin_sin(3.14159265358979323846L * folded);
+    return __builtin_sin(::msl::wide(3.14159265358979323846L * folded));
 }
 inline ::msl::wide cos_half_turns(::msl::wide x) {
     return sin_half_turns(0.5f - __builtin_fabs(x - 2 * __builtin_roundeven(x / 2)));
@@ -114,6 +118,18 @@ MSL_COMMON_2(MSL_SAME)
 MSL_COMMON_3(MSL_SAME)
 #undef MSL_SAME
 
+#if MSL_CUDA
+// The hardware's own, as far as CUDA has a name for them; exp2f is its ex2.approx, scaled for subnormal results.
+inline float sin(float x) { return __sinf(x); }
+inline float cos(float x) { return __cosf(x); }
+inline float tan(float x) { return __tanf(x); }
+inline float exp2(float x) { return exp2f(x); }
+inline float exp(float x) { return __expf(x); }
+inline float exp10(float x) { return __exp10f(x); }
+inline float sqrt(float x) { return x == 0 || x == INFINITY ? x : x * rsqrtf(x); }
+inline float divide(float x, float y) { return __fdividef(x, y); }
+inline float powr(float x, float y) { return x < 0 ? NAN : __powf(x, y); }
+#else
 // sin(2 pi turns), with about the largest error that the specification allows a fast sine, 2^-13. The reduction is
 // that of Mesa's compiler for Apple's GPUs; the polynomial is the odd quintic of least relative error, 2^-13.2.
 inline float sin_of_turns(float turns) {
@@ -148,6 +164,7 @@ inline float sqrt(float x) { return x == 0 || x == INFINITY ? x : x * rsqrt(x); 
 // Two roundings toward zero could take the quotient 3 ulp off, where the specification allows 2.5.
 inline float divide(float x, float y) { return MSL_TOWARD_ZERO ? x / y : x * (1 / y); }
 inline float powr(float x, float y) { return exp2(y * log2(x)); }
+#endif
 inline float pow(float x, float y) {
     const bool odd = y == trunc(y) && fmod(y, 2.0f) != 0;
     const float power = y == 0 ? 1 : powr(fabs(x), y);

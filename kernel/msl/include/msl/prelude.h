@@ -1,6 +1,10 @@
 // What Apple's compiler knows before any #include: keywords, attributes, scalar and vector types.
 #pragma once
 
+#if MSL_CUDA
+#include <msl/cuda.h>
+#endif
+
 // Wider host types for the headers' own rounding; Metal has neither, hence the poison at the end.
 namespace msl {
 using wide = double;
@@ -58,4 +62,6 @@ using ::int16_t, ::int32_t, ::int64_t, ::int8_t, ::ptrdiff_t, ::size_t;
 using ::uchar, ::uint, ::uint16_t, ::uint32_t, ::uint64_t, ::uint8_t, ::ulong, ::ushort;
 }  // namespace metal
 
+#if !MSL_CUDA  // whose unit is preprocessed first, and searched for it then
 #pragma GCC poison double
+#endif

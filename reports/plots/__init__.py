@@ -1,0 +1,1 @@
+"""The pictures of the report, drawn by matplotlib as inline SVG; matplotlib is imported when the first is drawn."""

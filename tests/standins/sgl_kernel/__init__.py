@@ -1,0 +1,3 @@
+"""A stand-in for SGLang's package: its public call, with our host target for its native part."""
+
+__version__ = "stand-in"
