@@ -5,14 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 RECORD := out/conformance.jsonl
+PREVIOUS := out/previous.jsonl
 REPORT := out/conformance.html
 
 .PHONY: conformance test format benchmark nightly clean
 
 conformance: $(INSTALLED)
-	@rm -f $(RECORD) $(REPORT)
+	@rm -f $(REPORT); if [ -s $(RECORD) ]; then mv -f $(RECORD) $(PREVIOUS); fi
 	@status=0; $(BIN)/python -m pytest conformance --record $(RECORD) $(ARGS) || status=$$?; \
-	if [ -s $(RECORD) ]; then $(BIN)/python -m reports build $(RECORD) -o $(REPORT) || [ $$status -ne 0 ] || status=1; fi; \
+	if [ -s $(PREVIOUS) ]; then since="--previous $(PREVIOUS)"; fi; \
+	if [ -s $(RECORD) ]; then $(BIN)/python -m reports build $(RECORD) $$since -o $(REPORT) || [ $$status -ne 0 ] || status=1; fi; \
 	exit $$status
 
 test: $(INSTALLED)
@@ -42,4 +44,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 # The nights stay: nothing makes their history again.
 clean:
-	rm -rf $(VENV) $(RECORD)* $(REPORT)
+	rm -rf $(VENV) $(RECORD)* $(PREVIOUS) $(REPORT)

@@ -62,19 +62,27 @@ class AccuracyBook:
     def __init__(self, standard: Standard) -> None:
         self.standard = standard
         self._cells: dict[tuple[str, str, int], Cell] = {}
+        self._kinds: dict[tuple[str, str, int, bool], Cell] = {}
+        """The same of drawn and of planned cases apart."""
         self.classes = {accuracy.name: ClassEntry(accuracy.name) for accuracy in standard.classes}
         self.measured = 0
         """Cases that were measured."""
         self._lines: list[str] = []
 
-    def add(self, case: str, measure: Measure) -> Raised:
-        """Book one case, `case` being the line that replays it; the scores that are larger than any before."""
+    def add(self, case: str, measure: Measure, *, drawn: bool = False) -> Raised:
+        """Book one case, `case` being the line that replays it; the scores that are larger than any before of its kind.
+
+        drawn: whether hypothesis made it. A drawn case must not hide a planned one, whose scores are the same in
+        every run and are compared from night to night.
+        """
         self.measured += 1
         self._lines.append(case)
         raised = {}
         for (name, decade), seen in measure.decades.items():
             cell = self._cells.setdefault((name, measure.dtype, decade), Cell())
-            raised[name, decade] = cell.add(seen, len(self._lines) - 1)
+            cell.add(seen, len(self._lines) - 1)
+            kind = self._kinds.setdefault((name, measure.dtype, decade, drawn), Cell())
+            raised[name, decade] = kind.add(seen, len(self._lines) - 1)
         for name, kept in measure.classes.items():
             entry = self.classes[name]
             entry.worst = max(entry.worst, kept.worst)

@@ -23,8 +23,15 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": numpy.__version__,
-        "platform": platform.platform(),
+        "platform": _platform(),
     }
+
+
+def _platform() -> str:
+    """The system and what its sine and cosine come from; no release of a kernel, which changes for nothing."""
+    if platform.system() == "Linux":
+        return f"{platform.system()} {platform.machine()}, {' '.join(platform.libc_ver())}"
+    return platform.platform()
 
 
 def _suite_version() -> str:

@@ -96,7 +96,7 @@ class Suite:
         judgement = Judgement.from_json(line)
         self.ledger.add(line["line"], judgement, line["note"])
         if judgement.measure is not None:
-            self.accuracy.add(line["line"], judgement.measure)
+            self.accuracy.add(line["line"], judgement.measure, drawn=line["drawn"])
 
     def standard_facts(self) -> dict[str, Any]:
         """What rotations are held to, for the record: the classes' terms, and what probes showed of the target."""
@@ -207,7 +207,8 @@ class Suite:
         """Enter one judgement in books and record; its report, in lines, when it fails the run."""
         line = joined(cases)
         self.ledger.add(line, judgement, note)
-        raised = self.accuracy.add(line, judgement.measure) if judgement.measure is not None else {}
+        measure = judgement.measure
+        raised = self.accuracy.add(line, measure, drawn=self._drawn) if measure is not None else {}
         violation = self.expected(cases[-1]).violation
         self._recorder.case(
             self._test,

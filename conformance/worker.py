@@ -35,13 +35,14 @@ HANGS = 25
 MEMORY_BYTES = psutil.virtual_memory().total // 2
 _LOOK_SECONDS = 0.05
 _REMEMBERED = 64
-_fork = multiprocessing.get_context("fork")
+# A child that is not forked imports everything anew.
+START_SECONDS = 120.0
 
 
 class Worker:
     """A child process that makes calls of one target, one after another.
 
-    It is forked on first use and again after a crash, a hang or `renew`.
+    It is started on first use and again after a crash, a hang or `renew`.
     """
 
     def __init__(self, target: Target, *, quiet: bool = True) -> None:
@@ -121,10 +122,15 @@ class Worker:
         self.calls.clear()
 
     def _start(self) -> None:
-        self._link, theirs = _fork.Pipe()
-        self._process = _fork.Process(target=_serve, args=(theirs, self._link, self._target, self._quiet), daemon=True)
+        context: Any = multiprocessing.get_context(self._target.start_method)
+        self._link, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, self._link, self._target, self._quiet), daemon=True)
         self._process.start()
         theirs.close()
+        # `collect` tells of a child that died before it was ready.
+        with contextlib.suppress(EOFError, ConnectionError):
+            if self._link.poll(START_SECONDS):
+                self._link.recv_bytes()
 
     def _buried(self) -> str:
         assert self._process is not None
@@ -172,6 +178,7 @@ def _serve(link: Connection, other_end: Connection, target: Target, quiet: bool)
     faulthandler.disable()
     torch.set_num_threads(1)
     observer = Observer(target)
+    link.send_bytes(b"ready")
     while True:
         try:
             case = pickle.loads(link.recv_bytes())

@@ -82,10 +82,16 @@ def _past(path: Path, now: Sequence[Digest]) -> tuple[list[tuple[Digest, ...]], 
 
 
 def _previous(path: Path, now: Sequence[Digest]) -> list[tuple[Digest, ...]]:
-    """For each run the one of the earlier record that it can be compared with."""
-    earlier = [Digest.of(run) for run in read([path])]
+    """For each run the one of the earlier record that it can be compared with; told where there is none."""
+    if not path.exists():
+        raise BuildError(f"no such record: {path}")
+    try:
+        earlier = [Digest.of(run) for run in read([path])]
+    except RecordError as error:
+        print(f"not compared: {error}", file=sys.stderr)
+        return [() for _ in now]
     found = [tuple(before for before in earlier if before.identity == digest.identity) for digest in now]
     if not any(found):
         differing = sorted({name for name, _ in set(earlier[0].identity) ^ set(now[0].identity)})
-        raise BuildError(f"nothing here can be compared with {path}: another {', '.join(differing)}")
+        print(f"not compared with {path}: another {', '.join(differing)}", file=sys.stderr)
     return found

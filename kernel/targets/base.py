@@ -50,6 +50,10 @@ class Target(Protocol):
     def has_launch_plans(self) -> bool:
         """Whether `run` obeys a launch plan, or decides for itself."""
 
+    @property
+    def start_method(self) -> str:
+        """How a process that makes calls starts, `fork` or `spawn`: some GPU libraries do not outlive a fork."""
+
     def describe(self) -> Description:
         """Name, device and versions."""
 

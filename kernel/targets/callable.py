@@ -43,6 +43,8 @@ class CallableTarget:
             raise TargetError(f"{place} has no callable {attribute!r}; it has {known}")
         return cls(name, function)
 
+    start_method = "fork"
+
     @property
     def has_launch_plans(self) -> bool:
         return False

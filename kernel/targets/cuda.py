@@ -45,6 +45,8 @@ class CudaTarget:
             raise TargetError(str(error)) from error
         return cls(unit, build, _looked_at_by_a_child(unit))
 
+    start_method = "fork"
+
     @property
     def has_launch_plans(self) -> bool:
         return True

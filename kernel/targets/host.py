@@ -50,6 +50,8 @@ class HostTarget:
         except (ShaderError, CompilerMissing) as error:
             raise TargetError(str(error)) from error
 
+    start_method = "fork"
+
     @property
     def has_launch_plans(self) -> bool:
         return True

@@ -30,6 +30,8 @@ class MlxTarget:
         """Raises TargetError: mlx is not installed."""
         return cls(library())
 
+    start_method = "fork"
+
     @property
     def has_launch_plans(self) -> bool:
         return False

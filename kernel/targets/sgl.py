@@ -65,6 +65,8 @@ class SglTarget:
             raise TargetError(complaint)
         return cls(mx, seen["version"])
 
+    start_method = "fork"
+
     @property
     def has_launch_plans(self) -> bool:
         return False

@@ -14,7 +14,7 @@ from pathlib import Path
 import conformance
 from conformance import selection
 from conformance.case import Case
-from conformance.profile import PROFILES
+from conformance.profile import PROFILES, Profile
 from conformance.record import Recorder
 from conformance.suite import NonConformanceError, Settings, Suite
 from kernel.targets import Target
@@ -65,6 +65,12 @@ def checks(launch: str, sparse: bool, every: int = 1) -> list[Check]:
                 by_test[-1] = by_test[-1][::every]
     in_turn = itertools.chain.from_iterable(itertools.zip_longest(*by_test))
     return [check for check in in_turn if check is not None]
+
+
+def planned_cases(profile: Profile, launch: str, *, sparse: bool) -> list[Case]:
+    """The cases of every test of a profile, without those of its sequences."""
+    marked = ((f, mark) for f in _test_functions() for mark in getattr(f, "pytestmark", []) if mark.name == "cases")
+    return [case for _, mark in marked for case in selection.cases(_Plans(launch, sparse), profile, **mark.kwargs)]
 
 
 def _call(function: Callable[..., None], case: Case | tuple[Case, ...], suite: Suite) -> None:

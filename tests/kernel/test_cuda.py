@@ -27,7 +27,7 @@ from kernel.msl import Build, FunctionConstants, ShaderError
 from kernel.msl.compile import HEADERS
 from kernel.msl.cuda import Unit, cuda_unit
 from kernel.targets import DEFAULT_SHADER, MATH_MODELS, CudaTarget, DeviceLostError, HostTarget, TargetError, gpu, load
-from reference import EXACT_ANGLE, FLOAT32_ANGLE, Accuracy
+from reference import EXACT_ANGLE, FAST, FLOAT32_ANGLE, Accuracy
 
 STAND_IN = Path(__file__).parent / "cupy_on_cpu"
 CONSTANTS = FunctionConstants(64, 4, 2, 0.25, 3)
@@ -86,18 +86,20 @@ def finding(target: CudaTarget, accuracy: Accuracy) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("shader", "math", "accuracy"),
-    [
-        (DEFAULT_SHADER, "libm", EXACT_ANGLE),
-        (FLOAT32_SHADER, "metal-fast", FLOAT32_ANGLE),
-        (SECOND, "libm", FLOAT32_ANGLE),
-    ],
-    ids=["ours", "float32, fast math", "second"],
+    ("shader", "accuracy"), [(DEFAULT_SHADER, EXACT_ANGLE), (SECOND, FLOAT32_ANGLE)], ids=["ours", "second"]
 )
-def test_shaders_conform_in_their_classes(shader: Path, math: str, accuracy: Accuracy) -> None:
-    found, elements = finding(load("cuda", shader, math), accuracy)
+def test_shaders_conform_in_their_classes(shader: Path, accuracy: Accuracy) -> None:
+    found, elements = finding(load("cuda", shader), accuracy)
     assert found == ""
     assert elements > 10**5
+
+
+def test_fast_functions_conform_in_their_class_and_in_no_other(folder: Path) -> None:
+    unqualified = folder / "unqualified.metal"
+    unqualified.write_text(FLOAT32_SHADER.read_text().replace("precise::", ""))
+    target = load("cuda", unqualified, "metal-fast")
+    assert finding(target, FAST)[0] == ""
+    assert "ROT-" in finding(target, EXACT_ANGLE)[0]
 
 
 @pytest.mark.parametrize(

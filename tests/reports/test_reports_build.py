@@ -70,6 +70,31 @@ def test_what_changed_since_the_nights_of_a_history(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("earlier", "message"),
+    [
+        (sample.green("other", device="GPU"), "not compared with before.jsonl: another device\n"),
+        ([{"kind": "run", "format": 1}], "not compared: before.jsonl"),
+    ],
+    ids=["another device", "an older suite's"],
+)
+def test_an_earlier_record_that_cannot_be_compared_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    earlier: list[sample.Line],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sample.write(tmp_path / "r.jsonl", sample.green())
+    sample.write(tmp_path / "before.jsonl", earlier)
+    assert main(["build", "r.jsonl", "--previous", "before.jsonl"]) == 0
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+    assert (tmp_path / "index.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "required"),
@@ -83,7 +108,6 @@ def test_what_changed_since_the_nights_of_a_history(tmp_path: Path) -> None:
         (["build", "r.jsonl", "-o", "folder"], "cannot write folder: Is a directory"),
         (["build", "r.jsonl", "-o", "r.jsonl/page.html"], "cannot write r.jsonl/page.html: "),
         (["build", "r.jsonl", "--previous", "none.jsonl"], "no such record: none.jsonl"),
-        (["build", "r.jsonl", "--previous", "other.jsonl"], "nothing here can be compared with other.jsonl: another"),
         (["build", "r.jsonl", "--previous", "index.html"], "would overwrite its own source index.html"),
         (["build", "r.jsonl", "--history", "none.sqlite"], "no such history: none.sqlite"),
         (["build", "r.jsonl", "--history", "r.jsonl", "-o", "page.html"], "r.jsonl"),
