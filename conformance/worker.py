@@ -124,7 +124,9 @@ class Worker:
     def _start(self) -> None:
         context: Any = multiprocessing.get_context(self._target.start_method)
         self._link, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._link, self._target, self._quiet), daemon=True)
+        self._process = context.Process(
+            target=_serve, args=(theirs, self._link, self._target, self._quiet), daemon=True
+        )
         self._process.start()
         theirs.close()
         # `collect` tells of a child that died before it was ready.

@@ -99,7 +99,7 @@ def render(runs: Sequence[Run], *, changes: Sequence[Changes | None] = (), trend
                 ("allowed", "Allowed"),
                 ("tested", "Tested, limits"),
             ],
-            heading=_heading(views),
+            heading=_heading(runs, views),
             notices=list(_notices(views)),
             packed=pack(runs, named),
             runs=views,
@@ -166,8 +166,11 @@ def _broken(run: Run) -> Iterator[_Broken]:
             yield _Broken("broken test", test.id, test.text)
 
 
-def _heading(views: Sequence[_RunView]) -> str:
+def _heading(runs: Sequence[Run], views: Sequence[_RunView]) -> str:
     """The verdicts in a line."""
+    shader = str(runs[0].facts.get("shader", "")).rpartition(" ")[0]
+    if len(views) == 1 and shader:
+        return f"{shader} on {views[0].overview.name} {views[0].overview.words}"
     if len(views) <= _NAMED:
         return "; ".join(f"{view.overview.name} {view.overview.words}" for view in views)
     states = [view.overview.verdict.state for view in views]

@@ -40,8 +40,10 @@ _PREAMBLE = (
 _FLOATING = re.compile(r"0[xX][\da-fA-F.']*[pP][+-]?\d+|(?!0[xX])(?=.*\d)(?=.*[.eE])[\d.']+(?:[eE][+-]?\d+)?")
 # Keywords after which a qualified name may begin.
 _BEFORE_A_NAME = frozenset(
-    ("case", "class", "const", "constexpr", "else", "enum", "friend", "inline", "new")
-    + ("return", "static", "struct", "typename", "using")
+    {
+        *("case", "class", "const", "constexpr", "else", "enum", "friend", "inline"),
+        *("new", "return", "static", "struct", "typename", "using"),
+    }
 )
 _ERROR = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<text>.*)")
 _INSTANTIATED = re.compile(r'instantiation of .* at line (?P<line>\d+)(?: of "?(?P<file>[^"\n]+)"?)?$', re.M)

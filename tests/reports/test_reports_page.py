@@ -49,8 +49,8 @@ def commands(shown: Page) -> list[str]:
 
 def test_green(tmp_path: Path) -> None:
     shown = page(tmp_path, sample.green())
-    assert shown.text("h1") == "host conforms"
-    assert shown.text("title") == "rope_pool_fused: host conforms"
+    assert shown.text("h1") == "rope_pool_fused.metal on host conforms"
+    assert shown.text("title") == "rope_pool_fused.metal on host conforms"
     assert "article" not in shown.tags
     assert "The sentence of ROT-Q" in shown.text("table")
     assert shown.texts["h2"] == [
@@ -82,7 +82,7 @@ def test_red(tmp_path: Path) -> None:
     lines = sample.red(sample.finding("ROT-Q", **texts))
     next(line for line in lines if line["kind"] == "case")["note"] = "seen once"
     shown = page(tmp_path, lines)
-    assert shown.text("h1") == "host does not conform"
+    assert shown.text("h1") == "rope_pool_fused.metal on host does not conform"
     assert ("a", "class", "chip fail") in shown.attributes
     told = shown.text("article")
     for text in (*texts.values(), "seen once", "q_rot is beyond the float32-angle bound", sample.CASE):
@@ -101,7 +101,7 @@ def test_links_lead_somewhere_and_ids_are_unique(tmp_path: Path, forty: Page) ->
 
 def test_what_does_not_decide_stands_apart(tmp_path: Path) -> None:
     shown = page(tmp_path, sample.found())
-    assert shown.text("h1") == "host conforms"
+    assert shown.text("h1") == "rope_pool_fused.metal on host conforms"
     assert shown.texts["h2"][2:4] == ["Robustness findings", "Warnings"]
     robustness, warnings = shown.texts["article"]
     assert "neither candidate" in robustness
@@ -351,5 +351,6 @@ def test_a_part_of_the_suite_gives_no_verdict(tmp_path: Path) -> None:
     lines[3] = sample.plan(whole=False)
     told = [sample.requirement("ROT-Q", "not run"), sample.requirement("ROB-DUP", worst=None)]
     assert (
-        page(tmp_path, [*lines[:-1], *told, lines[-1]]).text("h1") == "host gives no verdict: not all that decides ran"
+        page(tmp_path, [*lines[:-1], *told, lines[-1]]).text("h1")
+        == "rope_pool_fused.metal on host gives no verdict: not all that decides ran"
     )
