@@ -279,10 +279,8 @@ def _suspects(command: _Command, night: _Night) -> list[str]:
     measured, found = night.path("benchmarks.json"), night.path("rerun.json")
     if measured.exists() and "suspects" not in night.done:
         listed, shader = night.path("suspects.json"), night.path("base.metal")
-        words = (str(night.path("record.jsonl")), "--benchmarks", str(measured), "--history", str(command.history))
-        if python(
-            night.path("suspects.log"), "reports", "suspects", *words, "-o", str(listed), "--shader", str(shader)
-        ):
+        words = (*_compared(command, night), "--benchmarks", str(measured), "--shader", str(shader), "-o", str(listed))
+        if python(night.path("suspects.log"), "reports", "suspects", *words):
             # The conclusion meets the same obstacle, and says so.
             return []
         suspected = read(listed)
