@@ -14,6 +14,7 @@ from conformance import nightly, options, terminal
 from conformance.case import JOINT, Case, CaseError
 from conformance.evidence import sensitivity, soundness
 from conformance.inputs import build
+from conformance.pair import shown
 from conformance.record import Recorder
 from conformance.suite import NonConformanceError, Suite
 from kernel.targets import TargetError
@@ -43,7 +44,9 @@ def _run_replay(parsed: argparse.Namespace) -> int:
     cases = [Case.parse(line) for line in parsed.case.split(JOINT)]
     for case in cases:
         build(case)
-    suite = Suite(options.load_target(parsed), options.settings(parsed, strict=True), Recorder(None), quiet=False)
+    beside = options.load_beside(parsed, quiet=False)
+    settings = options.settings(parsed, strict=True)
+    suite = Suite(options.load_target(parsed), settings, Recorder(None), quiet=False, beside=beside)
     conforms = _replay(suite, cases)
     for line in terminal.findings(suite.ledger, options.replay_options(parsed)):
         print(line)
@@ -52,6 +55,9 @@ def _run_replay(parsed: argparse.Namespace) -> int:
     print(f"{described.facts.get('shader', described.name)}, held to {suite.standard.accuracy.name}")
     for line in terminal.classes(suite.accuracy) if suite.accuracy.measured else ():
         print(line)
+    if beside is not None:
+        named = shown.names(described, beside.target.describe())
+        print(*shown.section(suite.pairs, named, options.pair_replay_options(parsed)), sep="\n")
     print("does not conform" if not conforms else "this case conforms")
     return 0 if conforms else 1
 
@@ -67,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     replay = commands.add_parser("replay", help="make the calls of a case again and judge them")
     replay.add_argument("case", metavar="CASE", help="a line that a run printed; ' ; ' joins calls of one process")
     options.add_target_options(replay.add_argument)
+    options.add_pair_options(replay.add_argument)
     replay.set_defaults(run=_run_replay)
     nightly.add_command(commands)
     finds = commands.add_parser("sensitivity", help="the smallest defects that the judge finds, and fixed tolerances")

@@ -15,6 +15,8 @@ from conformance import draws, options, origin, resume, selection, terminal
 from conformance.case import joined
 from conformance.contract import requirements
 from conformance.draws import KeptFailures
+from conformance.pair import shown
+from conformance.pair.beside import Beside
 from conformance.profile import PROFILES, Profile
 from conformance.record import Recorder
 from conformance.recording import Recording, is_drawn, is_nonconformance, is_whole, mark_nonconformance
@@ -26,6 +28,7 @@ _HERE = Path(__file__).parent
 collect_ignore = ["bench"]
 _SUITE = pytest.StashKey[Suite]()
 _TARGET = pytest.StashKey[Target]()
+_BESIDE = pytest.StashKey[Beside | None]()
 _POOLS = {True: "written in place", False: "returned fresh", None: "unknown: the probe returned none"}
 _RECORDER = pytest.StashKey[Recorder]()
 _RECORDING = pytest.StashKey[Recording]()
@@ -36,6 +39,7 @@ _SEED = pytest.StashKey[str]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("conformance", "what is tested, and how strictly")
     options.add_target_options(group.addoption)
+    options.add_pair_options(group.addoption)
     group.addoption(
         "--launch",
         choices=("split", "rect", "all"),
@@ -74,6 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SEED] = _choose_seed(config, profile)
     try:
         config.stash[_TARGET] = options.load_target(config.option)
+        config.stash[_BESIDE] = options.load_beside(config.option)
     except TargetError as error:
         raise pytest.UsageError(str(error)) from error
     if config.getoption("launch") != "all" and not config.stash[_TARGET].has_launch_plans:
@@ -128,7 +133,9 @@ def _facts(config: pytest.Config) -> dict[str, str]:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    return [f"{name}: {value}" for name, value in _facts(config).items()]
+    pair = options.pair_facts(config.option, config.stash[_BESIDE])
+    facts = _facts(config) | {name: ", ".join(told.values()) for name, told in pair.items()}
+    return [f"{name}: {value}" for name, value in facts.items()]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -140,7 +147,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         raise pytest.UsageError(str(error)) from error
     except OSError as error:
         raise pytest.UsageError(f"cannot write the record: {error}") from error
-    suite = Suite(config.stash[_TARGET], options.settings(config.option, strict=_strict(config)), recorder)
+    settings = options.settings(config.option, strict=_strict(config))
+    suite = Suite(config.stash[_TARGET], settings, recorder, beside=config.stash[_BESIDE])
     config.stash[_SUITE] = suite
     config.stash[_RECORDER] = recorder
     config.stash[_RECORDING] = Recording(recorder, _profile(config), _begin_record(config))
@@ -154,7 +162,15 @@ def _begin_record(config: pytest.Config) -> Past | None:
     if recorder.path is not None:
         limits = list(config.stash[_TARGET].describe().not_evidenced)
         made = {"versions": origin.versions(), "machine": origin.machine(), "commit": origin.commit()}
-        facts = {**_facts(config), **suite.standard_facts(), "strict": _strict(config), "limits": limits, **made}
+        pair = options.pair_facts(config.option, suite.beside)
+        facts = {
+            **_facts(config),
+            **pair,
+            **suite.standard_facts(),
+            "strict": _strict(config),
+            "limits": limits,
+            **made,
+        }
         try:
             past = recorder.resume(facts, suite.remember) if config.getoption("resume") else None
             kept = recorder.start(facts) if past is None else None
@@ -251,7 +267,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
             terminalreporter.write_line(line)
         if error := config.stash[_RECORDER].error:
             terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")
-        for line in (*terminal.accuracy(suite.accuracy), "", *terminal.table(suite.ledger)):
+        for line in (*terminal.accuracy(suite.accuracy), "", *terminal.table(suite.ledger), *_pair(config)):
             terminalreporter.write_line(line)
         if error := config.stash[_RECORDER].error:
             terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")
@@ -263,6 +279,15 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         if error := config.stash[_RECORDER].error:
             terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")
     return result
+
+
+def _pair(config: pytest.Config) -> Iterator[str]:
+    """What a second target showed."""
+    suite = config.stash[_SUITE]
+    if suite.beside is not None:
+        yield ""
+        named = shown.names(suite.target.describe(), suite.beside.target.describe())
+        yield from shown.section(suite.pairs, named, options.pair_replay_options(config.option))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conformance.measure import Measure
+from conformance.pair.difference import Difference
 
 FAILURE, WARNING = "failure", "warning"
 
@@ -87,6 +88,8 @@ class Judgement:
     """How near to its bound the rotation came; None where none was judged."""
     pools: list[PoolPicture] = field(default_factory=list)
     """Where a finding is about the pools."""
+    pair: tuple[Difference, ...] | None = None
+    """Where a second target differs; None where none made the same calls."""
 
     @classmethod
     def from_json(cls, line: dict[str, Any]) -> Judgement:
@@ -97,6 +100,8 @@ class Judgement:
             judgement.looked(id, check["elements"], worst)
         if "measure" in line:
             judgement.measured(Measure.from_json(line["measure"]))
+        if "pair" in line:
+            judgement.pair = tuple(Difference(**difference) for difference in line["pair"])
         return judgement
 
     def measured(self, measure: Measure) -> None:

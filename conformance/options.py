@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from conformance.pair.beside import Beside
 from conformance.suite import Settings
 from kernel import targets
-from kernel.targets import DEFAULT_MATH, MATH_MODELS, SHADER_TARGETS, Target, default_target
+from kernel.targets import DEFAULT_MATH, MATH_MODELS, SHADER_TARGETS, Target, TargetError, default_target
 from reference import ACCURACY_CLASSES, EXACT_ANGLE, FAST, FLOAT32_ANGLE
 
 AUTO = "auto"
@@ -47,6 +48,43 @@ def add_target_options(add: AddOption) -> None:
     )
 
 
+def add_pair_options(add: AddOption) -> None:
+    """Options that name a second target to compare with."""
+    add(
+        "--pair",
+        metavar="NAME",
+        help="a second target, named as for --target, that makes the same cases: every disagreement is told, and which "
+        "of the two is nearer to the oracle; none fails the run, as two right kernels may differ within their bounds",
+    )
+    add(
+        "--pair-shader",
+        type=Path,
+        metavar="FILE",
+        help="Metal source for the target that --pair names; ours by default",
+    )
+
+
+def load_beside(options: Any, *, quiet: bool = True) -> Beside | None:
+    """The second target that the options name, if any. Raises TargetError."""
+    if options.pair is None:
+        if options.pair_shader is not None:
+            raise TargetError("--pair-shader goes with --pair, which names the target that it is for")
+        return None
+    try:
+        return Beside(targets.load(options.pair, options.pair_shader), quiet=quiet)
+    except TargetError as error:
+        raise TargetError(f"--pair: {error}") from error
+
+
+def pair_facts(options: Any, beside: Beside | None) -> dict[str, dict[str, str]]:
+    """What tells a record of the second target; empty without one."""
+    if beside is None:
+        return {}
+    described = beside.target.describe()
+    shader = {"shader path": str(options.pair_shader)} if options.pair_shader else {}
+    return {"pair": {"target": described.name, "device": described.device, **described.facts, **shader}}
+
+
 def load_target(options: Any) -> Target:
     """The target that the options name. Raises TargetError."""
     return targets.load(options.target, options.shader, options.math)
@@ -82,3 +120,11 @@ def replay_options(options: Any) -> str:
     if options.accuracy is not None:
         words += ["--accuracy", options.accuracy]
     return " ".join(words)
+
+
+def pair_replay_options(options: Any) -> str:
+    """The options of a replay on both targets of a pair, as on a command line."""
+    words = [replay_options(options), "--pair", options.pair]
+    if options.pair_shader is not None:
+        words += ["--pair-shader", str(options.pair_shader)]
+    return " ".join(filter(None, words))

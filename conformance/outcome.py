@@ -15,6 +15,7 @@ from kernel.memory import bits
 from kernel.targets import Answer, DeviceLostError, Target
 
 _REMEMBERED = 3
+NOT_MADE = "was not made"
 OUTPUTS = ("q_rot", "k_rot", "k_pool_new", "v_pool_new")
 
 
@@ -60,6 +61,11 @@ class Outcome:
     """Pairs of arrays that share memory, q_rot or k_rot one of them."""
     disturbed: tuple[str, ...] = ()
     """Outputs of the last calls that this call changed."""
+
+    @property
+    def was_not_made(self) -> bool:
+        """Whether the worker had given up on the target."""
+        return self.died.startswith(NOT_MADE)
 
 
 class Observer:

@@ -166,6 +166,8 @@ class Recorder:
             line["measure"] = judgement.measure.to_json(raised)
         if judgement.pools:
             line["pools"] = [asdict(pool) for pool in judgement.pools]
+        if judgement.pair is not None:
+            line["pair"] = [difference.to_json() for difference in judgement.pair]
         self._write(line)
 
     def test(self, id: str, outcome: str, seconds: float, text: str) -> None:

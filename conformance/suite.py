@@ -14,6 +14,8 @@ from conformance.finding import FAILURE, Finding, Judgement
 from conformance.judge import Expected, expect, judge, judge_guards
 from conformance.ledger import Ledger
 from conformance.outcome import Outcome
+from conformance.pair.beside import Beside
+from conformance.pair.book import PairBook
 from conformance.record import Recorder
 from conformance.standard import Standard, arithmetic_of
 from conformance.worker import Worker
@@ -48,13 +50,24 @@ class Settings:
 class Suite:
     """Makes calls of one target and judges them."""
 
-    def __init__(self, target: Target, settings: Settings, recorder: Recorder, *, quiet: bool = True) -> None:
+    def __init__(
+        self,
+        target: Target,
+        settings: Settings,
+        recorder: Recorder,
+        *,
+        quiet: bool = True,
+        beside: Beside | None = None,
+    ) -> None:
+        """beside: a second target to compare with, case by case."""
         self.target = target
         self.settings = settings
         self.behaviour = target.measure()
         self.standard = Standard(settings.accuracy, arithmetic_of(self.behaviour), settings.tighter)
         self.ledger = Ledger()
         self.accuracy = AccuracyBook(self.standard)
+        self.beside = beside
+        self.pairs = PairBook()
         self._test, self._drawn, self._since = "", False, time.monotonic()
         self._recorder = recorder
         self._worker = Worker(target, quiet=quiet)
@@ -82,8 +95,10 @@ class Suite:
         return self.settings.launch if self.target.has_launch_plans else ""
 
     def close(self) -> None:
-        """End the worker."""
+        """End the worker, and that of a second target."""
         self._worker.renew()
+        if self.beside is not None:
+            self.beside.renew()
 
     def finish(self, facts: dict[str, Any]) -> None:
         """Record the verdicts and close the record."""
@@ -97,6 +112,8 @@ class Suite:
         self.ledger.add(line["line"], judgement, line["note"])
         if judgement.measure is not None:
             self.accuracy.add(line["line"], judgement.measure, drawn=line["drawn"])
+        if judgement.pair is not None:
+            self.pairs.add(line["line"], judgement.pair)
 
     def standard_facts(self) -> dict[str, Any]:
         """What rotations are held to, for the record: the classes' terms, and what probes showed of the target."""
@@ -117,8 +134,7 @@ class Suite:
 
     def check(self, case: Case, *, guards: bool = False) -> Judgement:
         """Run and judge one case. Raises NonConformanceError when a deciding requirement fails."""
-        outcome = self._run(case)
-        judgement = self.judged(case, outcome)
+        outcome, judgement = self._run_and_judge(case)
         if guards:
             _merge(judgement, judge_guards(self.expected(case), outcome))
         replayed, note = [case], ""
@@ -134,19 +150,21 @@ class Suite:
         """RUN-REPEAT, beside the judgement of the case itself; where threads run one by one, in the other order."""
         plan = case.launch_plan
         other = case.but(plan=str(replace(plan, reversed=not plan.reversed))) if plan else case
-        first, second = self._run(case), self._run(other)
-        self._book([case], _merge(self.judged(case, first), relation.repeated(first, second)))
+        first, judgement = self._run_and_judge(case)
+        self._book([case], _merge(judgement, relation.repeated(first, self._run(other))))
 
     def check_tokenwise(self, case: Case) -> None:
         """RUN-SPLIT, beside the judgement of the case itself."""
-        whole = self._run(case)
+        whole, judgement = self._run_and_judge(case)
         single = [self._run(case.but(token=token)) for token in range(case.num_tokens)]
-        self._book([case], _merge(self.judged(case, whole), relation.tokenwise(whole, single)))
+        self._book([case], _merge(judgement, relation.tokenwise(whole, single)))
 
     def check_sequence(self, cases: Sequence[Case]) -> None:
         """ROB-STATE: calls in one fresh process, each judged; one that is right alone was disturbed."""
         outcomes = self._worker.run_fresh(cases)
         state, failures = Judgement(), []
+        if self.beside is not None:
+            state.pair = self.beside.sequence([self.expected(case) for case in cases], outcomes, cases)
         for index, (case, outcome) in enumerate(zip(cases, outcomes, strict=True)):
             judgement = self.judged(case, outcome)
             state.looked("ROB-STATE", sum(check.elements for check in judgement.checks.values()))
@@ -162,6 +180,21 @@ class Suite:
         failures += self._booked(list(cases), state)
         if failures:
             raise NonConformanceError("\n".join(failures))
+
+    def _run_and_judge(self, case: Case) -> tuple[Outcome, Judgement]:
+        """The outcome of a case judged, and compared with that of the second target if there is one."""
+        if self.beside is None:
+            outcome = self._run(case)
+            return outcome, self.judged(case, outcome)
+        self.beside.submit(case)
+        try:
+            outcome = self._run(case)
+            judgement = self.judged(case, outcome)
+            judgement.pair = self.beside.differences(self.expected(case), outcome)
+        except BaseException:
+            self.beside.renew()
+            raise
+        return outcome, judgement
 
     def _run(self, case: Case) -> Outcome:
         expected = self.expected(case)
@@ -209,6 +242,8 @@ class Suite:
         self.ledger.add(line, judgement, note)
         measure = judgement.measure
         raised = self.accuracy.add(line, measure, drawn=self._drawn) if measure is not None else {}
+        if judgement.pair is not None:
+            self.pairs.add(line, judgement.pair)
         violation = self.expected(cases[-1]).violation
         self._recorder.case(
             self._test,

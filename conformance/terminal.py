@@ -78,7 +78,7 @@ def replay_command(case: str, options: str) -> str:
 
 def table(ledger: Ledger) -> Iterator[str]:
     """A line per requirement: id, tier, cases, worst error as a fraction of its bound, verdict, sentence."""
-    return _columns([_HEADINGS, *map(_row, ledger.entries.values())])
+    return columns([_HEADINGS, *map(_row, ledger.entries.values())])
 
 
 def _row(entry: Entry) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def accuracy(book: AccuracyBook) -> Iterator[str]:
         rows.append(
             (decade_name(decade), *(_cell(cell) for cell in cells), f"{_percent(silent)} of elements" if silent else "")
         )
-    yield from _columns(rows)
+    yield from columns(rows)
     if book.uninformative:
         yield (
             f"on {_percent(book.uninformative)} of all elements, from positions {book.first_uninformative()} on, "
@@ -165,7 +165,8 @@ def classes(book: AccuracyBook) -> Iterator[str]:
         yield f"tightest class kept: {book.tightest or 'none'}"
 
 
-def _columns(rows: list[tuple[str, ...]]) -> Iterator[str]:
+def columns(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """The rows as lines, each column as wide as its widest text."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()

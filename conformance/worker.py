@@ -21,7 +21,7 @@ import psutil
 import torch
 
 from conformance.case import Case
-from conformance.outcome import Observer, Outcome
+from conformance.outcome import NOT_MADE, Observer, Outcome
 from kernel.memory import bits
 from kernel.targets import Target
 
@@ -75,7 +75,7 @@ class Worker:
     def collect(self) -> Outcome:
         """The outcome of the call begun last."""
         if self._hangs >= HANGS:
-            return Outcome(died=f"was not made: {HANGS} calls before it gave no answer")
+            return Outcome(died=f"{NOT_MADE}: {HANGS} calls before it gave no answer")
         assert self._link is not None
         try:
             ended = self._overrun()
