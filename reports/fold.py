@@ -13,6 +13,7 @@ from reports.kept import Kept
 from reports.lines import Line
 from reports.measured import Measured, Scored, larger
 from reports.model import FAILURE, UNKNOWN_TIER, Case, CaseIndex, Finding, Requirement
+from reports.pair import PairFold
 
 VERDICTS = ("pass", "warn", "fail")
 """Of a case, mildest first."""
@@ -107,6 +108,7 @@ class Fold:
         self.judgements = 0
         self.kept = Kept()
         self.measured = Measured(classes)
+        self.pair = PairFold()
         self.planned: set[str] = set()
         """Tests that made a planned case."""
         self.failed_by: dict[str, int] = {}
@@ -133,6 +135,8 @@ class Fold:
         measure = line.get("measure")
         if measure is not None:
             self.measured.add(case, measure, drawn=drawn)
+        if "pair" in line:
+            self.pair.add(case, lines.differences(line["pair"]))
 
     def _look(self, case: str, checks: Line, drawn: bool) -> tuple[int, float | None]:
         """The mask of the requirements looked at, and the largest score."""
@@ -173,6 +177,7 @@ class Fold:
         self.judgements += other.judgements
         self.kept.merge(other.kept)
         self.measured.merge(other.measured)
+        self.pair.merge(other.pair)
 
     def requirements(self, contract: tuple[Requirement, ...]) -> tuple[Requirement, ...]:
         """The requirements of the contract, counted; then those that the cases alone know."""

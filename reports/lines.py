@@ -14,9 +14,12 @@ from typing import Any
 from reports.model import (
     DTYPES,
     OUTCOMES,
+    OUTPUTS,
     SEVERITIES,
+    SIDES,
     VERDICTS,
     Allowed,
+    Difference,
     End,
     Envelope,
     Finding,
@@ -50,6 +53,9 @@ def run(line: Line) -> Standard:
     for name in ("target", "device", "started", "seed", "accuracy", "decides"):
         text(line[name])
     flag(line["strict"])
+    if "pair" in line:
+        for name in ("target", "device", *line["pair"]):
+            text(line["pair"][name])
     texts(line["limits"])
     for name in line["versions"].values():
         text(name)
@@ -152,6 +158,35 @@ def finding(line: Line) -> Finding:
         looks_like=clipped(line.get("looks_like", "")),
         severity=one_of(SEVERITIES, line["severity"]),
     )
+
+
+def differences(value: Any) -> tuple[Difference, ...]:
+    """Where two targets differ in a case."""
+    if type(value) is not list:
+        raise ValueError(f"{value!r} is no list")
+    return tuple(map(_difference, value))
+
+
+def _difference(line: Line) -> Difference:
+    told = Difference(
+        output=one_of(OUTPUTS, line["output"]),
+        first=clipped(line["first"]),
+        second=clipped(line["second"]),
+        wanted=clipped(line["wanted"]),
+        nearer=one_of(SIDES, line["nearer"]),
+        dtype=clipped(line["dtype"]),
+        where=clipped(line["where"]),
+        ulps=_count_or_none(line["ulps"]),
+        elements=count(line["elements"]),
+        size=count(line["size"]),
+        nearer_first=count(line["nearer_first"]),
+        nearer_second=count(line["nearer_second"]),
+        largest_ulps=_count_or_none(line["largest_ulps"]),
+        call=count(line["call"]),
+    )
+    if not told.nearer_first + told.nearer_second <= told.elements <= told.size:
+        raise ValueError(f"{told.elements} of {told.size} elements differ")
+    return told
 
 
 def size(cases: Iterable[Line]) -> int:
@@ -267,6 +302,10 @@ def count(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{value!r} is no count")
     return value
+
+
+def _count_or_none(value: Any) -> int | None:
+    return None if value is None else count(value)
 
 
 def flag(value: Any) -> bool:

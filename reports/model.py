@@ -9,6 +9,9 @@ FAILURE, WARNING = SEVERITIES = ("failure", "warning")
 PASS, FAIL, WARN, NOT_RUN = VERDICTS = ("pass", "FAIL", "warn", "not run")
 PASSED, FAILED, BROKEN = OUTCOMES = ("passed", "failed", "broken")
 DTYPES = ("float16", "bfloat16", "float32")
+OUTPUTS = ("ending", "q_rot", "k_rot", "k_pool_new", "v_pool_new")
+"""What two targets may differ in: how a call ended, or one of its arrays."""
+SIDES = ("first", "second", "neither")
 UNKNOWN_TIER = "unknown"
 """The tier of a requirement that cases name and the contract of the record does not."""
 # How the source of a term begins that no specification grants.
@@ -216,6 +219,60 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """How two targets differ in one output of a call, or in how the call ended; texts are of the first place."""
+
+    output: str
+    """One of OUTPUTS."""
+    first: str
+    second: str
+    wanted: str
+    """What the oracle says; empty where it says nothing."""
+    nearer: str
+    """One of SIDES."""
+    dtype: str
+    where: str
+    ulps: int | None
+    elements: int
+    """Elements that differ, of `size`; 0 where it is no element that differs."""
+    size: int
+    nearer_first: int
+    nearer_second: int
+    largest_ulps: int | None
+    call: int
+    """Which call it is of a sequence."""
+
+
+@dataclass(frozen=True)
+class PairCount:
+    """All differences of one output and dtype; cases are distinct, each of the others counts elements."""
+
+    output: str
+    dtype: str
+    cases: int
+    elements: int
+    nearer_first: int
+    nearer_second: int
+    largest_ulps: int | None
+
+    @property
+    def undecided(self) -> int:
+        return self.elements - self.nearer_first - self.nearer_second
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """How a second target fared beside the first."""
+
+    compared: int
+    """Distinct cases that both made."""
+    disagreeing: int
+    counts: tuple[PairCount, ...]
+    telling: tuple[tuple[str, Difference], ...]
+    """A few differences, each with the line of its case."""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What the run itself said of a requirement at its end."""
 
@@ -326,6 +383,8 @@ class Run:
     """Count of elements by dtype and signed bucket of ulps: 0, +-1, +-2, then +-k: above 2^(k-2), up to 2^(k-1)."""
     tests: tuple[Finished, ...]
     troubles: tuple[Trouble, ...]
+    pair: PairResult | None = None
+    """None for a run of one target."""
 
     @property
     def decides(self) -> str:

@@ -20,6 +20,7 @@ from reports.matrix import tiers
 from reports.model import BROKEN, Part, Probe, Ranges, Run, Term
 from reports.naming import Anchors, names
 from reports.overview import Overview, overview
+from reports.pair import PairView, pair_view
 from reports.search import pack
 from reports.timings import Timings, timings
 from reports.trends import trend_view
@@ -53,6 +54,7 @@ class _RunView:
     overview: Overview
     accuracy: Accuracy
     timings: Timings
+    pair: PairView | None
     broken: tuple[_Broken, ...]
     more_broken: int
     """Errors that are not shown."""
@@ -79,7 +81,7 @@ def render(runs: Sequence[Run], *, changes: Sequence[Changes | None] = (), trend
     found = sections(runs, named, anchors)
     trend_views = tuple(trend_view(trend, f"trend-{place}") for place, trend in enumerate(trends) if trend.nights)
     script = _asset("report.js")
-    broken = any(view.broken for view in views)
+    broken, paired = any(view.broken for view in views), any(view.pair for view in views)
     first_found = {(group.run, group.requirement.id): group.anchor for s in reversed(found) for group in s.groups}
     return (
         _environment()
@@ -94,6 +96,7 @@ def render(runs: Sequence[Run], *, changes: Sequence[Changes | None] = (), trend
                 *([("findings", "Findings")] if found else []),
                 ("accuracy", "Accuracy"),
                 *([("trends", "Trends")] if trend_views else []),
+                *([("pair", "Pair")] if paired else []),
                 ("cases", "All cases"),
                 ("timings", "Timings"),
                 ("allowed", "Allowed"),
@@ -101,6 +104,7 @@ def render(runs: Sequence[Run], *, changes: Sequence[Changes | None] = (), trend
             ],
             heading=_heading(runs, views),
             notices=list(_notices(views)),
+            paired=paired,
             packed=pack(runs, named),
             runs=views,
             script=Markup(script),
@@ -149,6 +153,7 @@ def _view(run: Run, name: str, anchor: str, changes: Changes | None) -> _RunView
         overview=overview(run, name, anchor, changes),
         accuracy=accuracy(run, anchor),
         timings=timings(run.tests),
+        pair=pair_view(run),
         broken=broken[:SHOWN_BROKEN],
         more_broken=max(0, len(broken) - SHOWN_BROKEN),
         terms=by_class(run.standard.terms),

@@ -186,6 +186,7 @@ class _Merged:
             ulps=self._fold.measured.ulps(),
             tests=tuple(self._tests),
             troubles=tuple(self._troubles),
+            pair=self._fold.pair.result() if "pair" in self.facts else None,
         )
 
 

@@ -10,17 +10,22 @@ from typing import Any
 _DEFAULT_MATH = "libm"
 
 
-def replay_command(case: str, run: dict[str, Any], accuracy: str = "") -> str:
+def replay_command(case: str, run: dict[str, Any], accuracy: str = "", *, pair: bool = False) -> str:
     """The command that makes the calls of `case` again on the target of `run`, ready for a POSIX shell.
 
-    accuracy: the class to hold it to; by default the run's.
+    Args:
+        accuracy: the class to hold it to; by default the run's.
+        pair: whether on the run's second target too.
     """
+    second = run["pair"] if pair else {}
     words = ["python", "-m", "conformance", "replay", case]
     for option, value, default in (
         ("--target", run.get("target", ""), ""),
         ("--shader", run.get("shader path", ""), ""),
         ("--math", run.get("math", _DEFAULT_MATH), _DEFAULT_MATH),
         ("--accuracy", accuracy or run.get("accuracy", ""), ""),
+        ("--pair", second.get("target", ""), ""),
+        ("--pair-shader", second.get("shader path", ""), ""),
     ):
         if str(value) != default:
             words += [option, str(value)]

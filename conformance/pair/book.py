@@ -42,11 +42,11 @@ class PairBook:
         """By the line of the case."""
 
     def add(self, line: str, differences: tuple[Difference, ...]) -> None:
+        if line in self.compared:
+            return
         self.compared.add(line)
         if differences:
             self.differing[line] = differences
-        else:
-            self.differing.pop(line, None)
 
     def tallies(self) -> dict[tuple[str, str], Tally]:
         """By output and dtype, in order; calls that ended otherwise first."""

@@ -14,10 +14,11 @@ from typing import Any
 import pair_kernels
 import pytest
 import torch
-from command import RIGHT, replay, suite
+from command import RIGHT, suite
 from kernels import RIGHT as KERNELS
 
 from conformance import options, worker
+from conformance.__main__ import main
 from conformance.case import Case
 from conformance.judge import expect
 from conformance.pair import shown
@@ -178,13 +179,11 @@ def test_a_run_tells_and_does_not_fail(tmp_path: Path) -> None:
     assert _section(suite(*SLOTS, *pair, "--record", str(cut), "--resume").stdout) == told
 
 
-def test_a_replay_shows_both() -> None:
-    run = replay(
-        str(CASE), "--target", f"{RIGHT}:exact", "--pair", "host", "--pair-shader", "shaders/rope_pool_fused.metal"
-    )
-    assert run.returncode == 0, run.stderr
-    assert f"pair: {RIGHT}:exact against host; what differs is told, not judged" in run.stdout
-    assert "1 case compared: " in run.stdout
+def test_a_replay_shows_both(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(CASE), "--target", f"{RIGHT}:exact", "--pair", "host"]) == 0
+    told = capsys.readouterr().out
+    assert f"pair: {RIGHT}:exact against host; what differs is told, not judged" in told
+    assert "1 case compared: " in told
 
 
 @pytest.mark.parametrize(
