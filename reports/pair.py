@@ -147,7 +147,7 @@ def _names(first: dict[str, Any], second: dict[str, Any]) -> tuple[str, str]:
     for fact in ("shader", "math"):
         if one == other:
             one, other = (f"{one} {facts[fact]}" if fact in facts else one for facts in (first, second))
-    return (one, other) if one != other else (f"the first {one}", f"the second {other}")
+    return (one, other) if one != other else (f"the first {first['target']}", f"the second {second['target']}")
 
 
 def _row(count: PairCount) -> tuple[str, ...]:

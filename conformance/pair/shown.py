@@ -16,7 +16,7 @@ def names(first: Description, second: Description) -> tuple[str, str]:
     for fact in ("shader", "math"):
         if one == other:
             one, other = (f"{one} {d.facts[fact]}" if fact in d.facts else one for d in (first, second))
-    return (one, other) if one != other else (f"the first {one}", f"the second {other}")
+    return (one, other) if one != other else (f"the first {first.name}", f"the second {second.name}")
 
 
 def section(book: PairBook, named: tuple[str, str], options: str) -> Iterator[str]:

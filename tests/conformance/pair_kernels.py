@@ -44,6 +44,21 @@ def skips_v(*arrays: Tensor, **arguments: Any) -> tuple[Tensor, ...]:
     return outputs
 
 
+def overwrites_v(*arrays: Tensor, **arguments: Any) -> tuple[Tensor, ...]:
+    """The row of v_pool of token 0, in float32, holds one number."""
+    outputs = exact(*arrays, **arguments)
+    outputs[3].view(torch.int32)[int(arrays[4][0])] = 0x12345678
+    return outputs
+
+
+def first_wins(*arrays: Tensor, **arguments: Any) -> tuple[Tensor, ...]:
+    """Of two tokens with one slot it is the first whose v stays."""
+    outputs = exact(*arrays, **arguments)
+    for token in reversed(range(len(arrays[4]))):
+        outputs[3][int(arrays[4][token])] = arrays[2][token]
+    return outputs
+
+
 def raises(*arrays: Tensor, **arguments: Any) -> tuple[Tensor, ...]:
     """Calls of float32 are refused."""
     if arrays[0].dtype == torch.float32:

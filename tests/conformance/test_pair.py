@@ -8,6 +8,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from conformance.pair.difference import Difference
 from conformance.record import Recorder
 from conformance.standard import Standard
 from conformance.suite import NonConformanceError, Settings, Suite
-from kernel.targets import CallableTarget, HostTarget, Target, TargetError
+from kernel import Call, LaunchPlan
+from kernel.targets import Answer, CallableTarget, HostTarget, Target, TargetError
 from reference import EXACT_ANGLE, rotate
 
 PAIRS = "tests/conformance/pair_kernels.py"
@@ -88,6 +90,28 @@ def test_a_row_that_is_not_written() -> None:
     assert (found.nearer, found.elements, found.nearer_first) == ("first", 128, 128)
     assert found.wanted == f"the bits {found.first}"
     assert found.ulps is None
+    [tied] = _differences(_target(pair_kernels.skips_v), _target(pair_kernels.overwrites_v))
+    assert (tied.nearer, tied.elements, tied.undecided) == ("neither", 128, 128)
+
+
+def test_of_two_tokens_with_one_slot_neither_is_nearer() -> None:
+    [found] = _differences(EXACT, _target(pair_kernels.first_wins), CASE.but(slots="list:3/3/1"))
+    assert (found.output, found.nearer, found.wanted) == ("v_pool_new", "neither", "")
+    assert (found.elements, found.nearer_first, found.nearer_second, found.undecided) == (128, 0, 0, 128)
+
+
+class _Planless(CallableTarget):
+    """Refuses a launch plan."""
+
+    def run(self, call: Call, plan: LaunchPlan | None = None) -> Answer:
+        assert plan is None
+        return super().run(call, plan)
+
+
+def test_a_second_target_that_has_no_plans_is_given_none() -> None:
+    planned = CASE.but(plan="rect/1")
+    second = _Planless("planless", KERNELS["exact"])
+    assert not any(found.output == "ending" for found in _differences(HostTarget.compile(), second, planned))
 
 
 def test_a_host_against_a_callable_under_a_plan() -> None:
@@ -146,10 +170,9 @@ def test_calls_of_one_process_are_compared_one_by_one() -> None:
 def test_targets_of_one_name_are_told_apart() -> None:
     one, other = HostTarget.compile().describe(), EXACT.describe()
     assert shown.names(one, other) == ("host", "exact")
-    assert shown.names(one, one) == (
-        f"the first host {one.facts['shader']} libm",
-        f"the second host {one.facts['shader']} libm",
-    )
+    assert shown.names(one, one) == ("the first host", "the second host")
+    changed = replace(one, facts=one.facts | {"shader": "other.metal"})
+    assert shown.names(one, changed) == (f"host {one.facts['shader']}", "host other.metal")
 
 
 def _section(output: str) -> str:
