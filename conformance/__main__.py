@@ -12,6 +12,7 @@ import torch
 
 from conformance import nightly, options, terminal
 from conformance.case import JOINT, Case, CaseError
+from conformance.deviations import DeviationError
 from conformance.evidence import sensitivity, soundness
 from conformance.inputs import build
 from conformance.pair import shown
@@ -35,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(1)
     try:
         return int(parsed.run(parsed))
-    except (CaseError, TargetError) as error:
+    except (CaseError, DeviationError, TargetError) as error:
         print(f"error: {error}", file=sys.stderr)
         return USAGE_ERROR
 
@@ -44,11 +45,13 @@ def _run_replay(parsed: argparse.Namespace) -> int:
     cases = [Case.parse(line) for line in parsed.case.split(JOINT)]
     for case in cases:
         build(case)
-    beside = options.load_beside(parsed, quiet=False)
-    settings = options.settings(parsed, strict=True)
-    suite = Suite(options.load_target(parsed), settings, Recorder(None), quiet=False, beside=beside)
+    target, beside = options.load_target(parsed), options.load_beside(parsed, quiet=False)
+    settings = options.settings(parsed, target, strict=True)
+    suite = Suite(target, settings, Recorder(None), quiet=False, beside=beside)
     conforms = _replay(suite, cases)
     for line in terminal.findings(suite.ledger, options.replay_options(parsed)):
+        print(line)
+    for line in terminal.deviations(suite.ledger, closely=True):
         print(line)
     suite.close()
     described = suite.target.describe()
@@ -58,7 +61,10 @@ def _run_replay(parsed: argparse.Namespace) -> int:
     if beside is not None:
         named = shown.names(described, beside.target.describe())
         print(*shown.section(suite.pairs, named, options.pair_replay_options(parsed)), sep="\n")
-    print("does not conform" if not conforms else "this case conforms")
+    for line in suite.ledger.outdated(whole=False):
+        print(line)
+    verdict = "this case conforms" if conforms else "does not conform"
+    print(f"{verdict}{terminal.with_known(suite.ledger)}")
     return 0 if conforms else 1
 
 

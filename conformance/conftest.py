@@ -14,6 +14,7 @@ import torch
 from conformance import draws, options, origin, resume, selection, terminal
 from conformance.case import joined
 from conformance.contract import requirements
+from conformance.deviations import DeviationError
 from conformance.draws import KeptFailures
 from conformance.pair import shown
 from conformance.pair.beside import Beside
@@ -34,6 +35,9 @@ _RECORDER = pytest.StashKey[Recorder]()
 _RECORDING = pytest.StashKey[Recording]()
 _ANNOUNCED = pytest.StashKey[set[str]]()
 _SEED = pytest.StashKey[str]()
+_OUTDATED = pytest.StashKey[list[str]]()
+# Of a run that came to the end of its tests.
+_ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -117,12 +121,14 @@ def _kept_failures(config: pytest.Config) -> KeptFailures:
 
 
 def _facts(config: pytest.Config) -> dict[str, str]:
-    described = config.stash[_TARGET].describe()
+    described, known = config.stash[_TARGET].describe(), config.stash[_SUITE].settings.deviations
     return {
         "target": described.name,
         "device": described.device,
         **described.facts,
         **({"shader path": str(config.option.shader)} if config.option.shader else {}),
+        **({"deviations": f"{known.file} {known.hash}"} if known.file else {}),
+        **({"deviations path": str(config.option.deviations)} if config.option.deviations else {}),
         "accuracy": options.accuracy(config.option),
         "arithmetic": terminal.arithmetic(config.stash[_SUITE].behaviour),
         "launch": config.getoption("launch") if config.stash[_TARGET].has_launch_plans else "the target's own",
@@ -142,12 +148,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
     try:
+        settings = options.settings(config.option, config.stash[_TARGET], strict=_strict(config))
         recorder = Recorder(config.getoption("record"))
-    except RecordError as error:
+    except (DeviationError, RecordError) as error:
         raise pytest.UsageError(str(error)) from error
     except OSError as error:
         raise pytest.UsageError(f"cannot write the record: {error}") from error
-    settings = options.settings(config.option, strict=_strict(config))
     suite = Suite(config.stash[_TARGET], settings, recorder, beside=config.stash[_BESIDE])
     config.stash[_SUITE] = suite
     config.stash[_RECORDER] = recorder
@@ -181,6 +187,7 @@ def _begin_record(config: pytest.Config) -> Past | None:
         for line in terminal.record(recorder.path, past, kept):
             _say(config, line)
     recorder.contract()
+    recorder.deviations(suite.settings.deviations)
     recorder.envelopes(suite.standard.arithmetic)
     return past
 
@@ -267,6 +274,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
             terminalreporter.write_line(line)
         if error := config.stash[_RECORDER].error:
             terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")
+        for line in terminal.deviations(suite.ledger):
+            terminalreporter.write_line(line)
         for line in (*terminal.accuracy(suite.accuracy), "", *terminal.table(suite.ledger), *_pair(config)):
             terminalreporter.write_line(line)
         if error := config.stash[_RECORDER].error:
@@ -274,7 +283,12 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.write_line("")
         broken = len(others) + len(terminalreporter.stats.get("error", [])) + config.stash[_RECORDING].broken
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
-        line = terminal.summary(suite.ledger, strict=_strict(config), broken=broken, interrupted=interrupted)
+        outdated = config.stash[_OUTDATED]
+        for line in outdated:
+            terminalreporter.write_line(line)
+        line = terminal.summary(
+            suite.ledger, strict=_strict(config), broken=broken, interrupted=interrupted, outdated=bool(outdated)
+        )
         terminalreporter.write_line(line)
         if error := config.stash[_RECORDER].error:
             terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")
@@ -299,9 +313,19 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     recording = session.config.stash[_RECORDING]
     session.exitstatus = recording.exit_status(exitstatus)
     missing = suite.ledger.not_run(strict=_strict(session.config))
-    if session.exitstatus == pytest.ExitCode.OK and recording.whole and missing:
+    outdated = suite.ledger.outdated(whole=_is_exhaustive(session))
+    session.config.stash[_OUTDATED] = outdated
+    if session.exitstatus == pytest.ExitCode.OK and (outdated or (recording.whole and missing)):
         # A run of everything in which a deciding requirement looked at nothing has not judged it.
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    suite.finish(recording.end(session))
+    suite.finish(recording.end(session) | {"outdated": outdated})
     if session.config.stash[_RECORDER].error and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _is_exhaustive(session: pytest.Session) -> bool:
+    """Whether every case was judged that can show what the target does: a deviation not seen then is none."""
+    config = session.config
+    stopped = bool(session.shouldstop or session.shouldfail) or session.exitstatus not in _ENDED
+    cut_down = _profile(config).cases_per_test is not None or config.getoption("launch") != "all"
+    return config.stash[_RECORDING].whole and not stopped and not cut_down

@@ -8,7 +8,7 @@ from typing import Any
 from conformance.measure import Measure
 from conformance.pair.difference import Difference
 
-FAILURE, WARNING = "failure", "warning"
+FAILURE, WARNING, DEVIATION = "failure", "warning", "deviation"
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,9 @@ class Finding:
     looks_like: str = ""
     """The mistake that would give exactly these numbers, when one is known."""
     severity: str = FAILURE
+    """A failure that is listed as known is a deviation."""
+    deviation: int = 0
+    """Number of the known deviation; 0 for none."""
 
     def lines(self) -> list[str]:
         """The finding in lines, most telling first."""
@@ -122,6 +125,12 @@ class Judgement:
     @property
     def failed(self) -> bool:
         return any(finding.severity == FAILURE for finding in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """`fail`, `warn` or `pass`; a known deviation is neither a failure nor a warning."""
+        warned = any(finding.severity == WARNING for finding in self.findings)
+        return "fail" if self.failed else "warn" if warned else "pass"
 
     def filed_under(self, requirement: str) -> Judgement:
         """The same, failures and counts under one requirement; warnings and memory faults keep their own."""

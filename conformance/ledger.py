@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from conformance.contract import DECIDING_TIERS, Requirement, requirements
-from conformance.finding import FAILURE, Finding, Judgement
+from conformance.deviations import Deviation, Deviations, outdated
+from conformance.finding import DEVIATION, FAILURE, Finding, Judgement
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Entry:
     failed: dict[str, Reported] = field(default_factory=dict)
     """First failure of each case."""
     warned: dict[str, Reported] = field(default_factory=dict)
+    deviated: dict[int, dict[str, Reported]] = field(default_factory=dict)
+    """By number of the known deviation."""
 
     @property
     def decides(self) -> bool:
@@ -39,13 +43,20 @@ class Entry:
             return "FAIL"
         if not self.cases:
             return "not run"
-        return "warn" if self.warned else "pass"
+        return "deviates" if self.deviated else "warn" if self.warned else "pass"
+
+    def book(self, finding: Finding) -> dict[str, Reported]:
+        """Where a finding is entered."""
+        if finding.severity == DEVIATION:
+            return self.deviated.setdefault(finding.deviation, {})
+        return self.failed if finding.severity == FAILURE else self.warned
 
 
 class Ledger:
     """Entries by requirement id, in the order of the contract."""
 
-    def __init__(self) -> None:
+    def __init__(self, deviations: Deviations | None = None) -> None:
+        self.deviations = deviations or Deviations()
         self.entries = {id: Entry(requirement) for id, requirement in requirements().items()}
         self.cases: set[str] = set()
 
@@ -61,12 +72,31 @@ class Ledger:
         for finding in judgement.findings:
             entry = self.entries[finding.requirement]
             entry.cases.add(case)
-            book = entry.failed if finding.severity == FAILURE else entry.warned
-            book.setdefault(case, Reported(case, finding, note))
+            entry.book(finding).setdefault(case, Reported(case, finding, note))
 
     def not_run(self, *, strict: bool = False) -> list[str]:
-        """Ids of deciding requirements that nothing was judged for: under `strict` all of them decide."""
-        return [id for id, entry in self.entries.items() if (strict or entry.decides) and entry.verdict == "not run"]
+        """Ids of deciding requirements that nothing was judged for: under `strict` all of them decide.
+
+        Those that a known deviation hides, which was seen, are left out.
+        """
+        hidden = {id for number, one in self.deviations.lasting.items() if self._seen(number) for id in one.hides}
+        deciding = (id for id, entry in self.entries.items() if strict or entry.decides)
+        return [id for id in deciding if self.entries[id].verdict == "not run" and id not in hidden]
+
+    def _seen(self, number: int) -> bool:
+        return any(number in entry.deviated for entry in self.entries.values())
+
+    def outdated(self, *, whole: bool) -> list[str]:
+        """What the list of known deviations says and is no longer so, a line each.
+
+        whole: whether every case was judged that could show a deviation.
+        """
+        return outdated(self.deviations, list(self._gone()) if whole else [])
+
+    def _gone(self) -> Iterator[tuple[Deviation, str]]:
+        """Deviations that were not seen, each with its requirement."""
+        for number, one in self.deviations.lasting.items():
+            yield from ((one, id) for id in one.replay if number not in self.entries[id].deviated)
 
     def decides_failure(self, judgement: Judgement, *, strict: bool) -> bool:
         """Whether a judgement fails the run: robustness findings do so under `strict` alone."""

@@ -95,7 +95,10 @@ class _Command:
     @classmethod
     def of(cls, parsed: argparse.Namespace) -> _Command:
         others = [
-            word for name in ("math", "accuracy") if (value := getattr(parsed, name)) for word in (f"--{name}", value)
+            word
+            for name in ("math", "accuracy", "deviations")
+            if (value := getattr(parsed, name))
+            for word in (f"--{name}", str(value))
         ]
         return cls(
             timed=Timed(parsed.target, parsed.shader, tuple(others), tuple(filter(_is_effort, parsed.more))),

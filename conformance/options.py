@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from conformance import deviations
 from conformance.pair.beside import Beside
 from conformance.suite import Settings
 from kernel import targets
@@ -45,6 +46,12 @@ def add_target_options(add: AddOption) -> None:
         help=f"accuracy class that the target is held to: {EXACT_ANGLE.name} by default for our own shader, "
         f"{FAST.name} for {' and '.join(FAST_TARGETS)}, {FLOAT32_ANGLE.name} for any other target; {AUTO} holds it to "
         f"{FAST.name} and tells the tightest class kept",
+    )
+    add(
+        "--deviations",
+        type=Path,
+        metavar="FILE",
+        help="the target's known deviations; kernel/deviations/NAME.toml by default, where there is one",
     )
 
 
@@ -100,12 +107,18 @@ def accuracy(options: Any) -> str:
     return EXACT_ANGLE.name if ours else FLOAT32_ANGLE.name
 
 
-def settings(options: Any, *, strict: bool) -> Settings:
-    """How the options want the target judged; a replay has no `launch`, its case tells the plan."""
+def settings(options: Any, target: Target, *, strict: bool) -> Settings:
+    """How the options want the target judged; a replay has no `launch`, its case tells the plan.
+
+    Raises DeviationError.
+    """
     name = accuracy(options)
     tighter = tuple(a for a in ACCURACY_CLASSES.values() if a is not FAST) if name == AUTO else ()
     decides = FAST if name == AUTO else ACCURACY_CLASSES[name]
-    return Settings(decides, tighter, launch=getattr(options, "launch", "all"), strict=strict)
+    described = target.describe()
+    known = deviations.load(described.name, described.device, options.deviations)
+    launch = getattr(options, "launch", "all")
+    return Settings(decides, tighter, launch=launch, strict=strict, deviations=known)
 
 
 def replay_options(options: Any) -> str:
@@ -119,6 +132,8 @@ def replay_options(options: Any) -> str:
         words += ["--math", options.math]
     if options.accuracy is not None:
         words += ["--accuracy", options.accuracy]
+    if options.deviations is not None:
+        words += ["--deviations", str(options.deviations)]
     return " ".join(words)
 
 

@@ -1,8 +1,9 @@
 """The record: one JSON object per line, flushed as it happens, so that a crash loses nothing.
 
-Lines: `run` (first: what is tested, how and where), `contract`, `envelopes`, `plan` (what is to be done); then as they
-happen `case` (one judgement), `test` (one that finished) and `trouble`; `resumed` where a run that was cut off was
-continued; `requirement` (one verdict each) and `end` (last: exit status, counts, seconds).
+Lines: `run` (first: what is tested, how and where), `contract`, `deviations` (failures that are known, if any are),
+`envelopes`, `plan` (what is to be done); then as they happen `case` (one judgement), `test` (one that finished) and
+`trouble`; `resumed` where a run that was cut off was continued; `requirement` (one verdict each) and `end` (last: exit
+status, counts, seconds).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 from conformance import resume
 from conformance.case import Case, joined
 from conformance.contract import documented_errors, requirements
+from conformance.deviations import Deviations
 from conformance.envelope import envelopes
 from conformance.finding import Judgement
 from conformance.ledger import Entry
@@ -114,6 +116,12 @@ class Recorder:
                     entry |= {"trigger": error.trigger, "common": error.common, "cure": error.cure}
             self._write({"kind": "contract", "requirements": told})
 
+    def deviations(self, deviations: Deviations) -> None:
+        """The failures that are known; no line where there are none."""
+        if deviations.listed and self._lacks("deviations"):
+            listed = [one.to_json() for one in deviations.listed]
+            self._write({"kind": "deviations", "file": deviations.file, "deviations": listed})
+
     def envelopes(self, arithmetic: Arithmetic) -> None:
         """What the accuracy classes allow."""
         if self._lacks("envelopes"):
@@ -156,7 +164,7 @@ class Recorder:
             "cases": [case.to_json() for case in cases],
             "drawn": drawn,
             "expected_error": expected_error,
-            "verdict": "fail" if judgement.failed else "warn" if judgement.findings else "pass",
+            "verdict": judgement.verdict,
             "seconds": round(seconds, 4),
             "checks": {id: asdict(check) for id, check in judgement.checks.items()},
             "findings": [finding.to_json() for finding in judgement.findings],
@@ -189,6 +197,7 @@ class Recorder:
                 "worst": entry.worst,
                 "failed": len(entry.failed),
                 "warned": len(entry.warned),
+                "deviated": len({case for book in entry.deviated.values() for case in book}),
                 "verdict": entry.verdict,
             }
         )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from conformance import relation
 from conformance.accuracy import AccuracyBook
 from conformance.case import Case, joined
+from conformance.deviations import Deviations
 from conformance.finding import FAILURE, Finding, Judgement
 from conformance.judge import Expected, expect, judge, judge_guards
 from conformance.ledger import Ledger
@@ -45,6 +46,8 @@ class Settings:
     launch: str = "all"
     """`split`, `rect` or `all`."""
     strict: bool = False
+    deviations: Deviations = field(default_factory=Deviations)
+    """Failures that are known and fail nothing."""
 
 
 class Suite:
@@ -64,7 +67,7 @@ class Suite:
         self.settings = settings
         self.behaviour = target.measure()
         self.standard = Standard(settings.accuracy, arithmetic_of(self.behaviour), settings.tighter)
-        self.ledger = Ledger()
+        self.ledger = Ledger(settings.deviations)
         self.accuracy = AccuracyBook(self.standard)
         self.beside = beside
         self.pairs = PairBook()
@@ -129,7 +132,7 @@ class Suite:
         return expect(case, self.standard)
 
     def judged(self, case: Case, outcome: Outcome) -> Judgement:
-        """What the judge says, nothing booked."""
+        """What the judge says, nothing booked; known deviations are failures still."""
         return judge(self.expected(case), outcome, self.in_place)
 
     def check(self, case: Case, *, guards: bool = False) -> Judgement:
@@ -137,6 +140,7 @@ class Suite:
         outcome, judgement = self._run_and_judge(case)
         if guards:
             _merge(judgement, judge_guards(self.expected(case), outcome))
+        self.settings.deviations.marked(judgement, [case])
         replayed, note = [case], ""
         if judgement.failed and "answer" not in outcome.died:
             replayed, note = self._confirm(case, judgement)
@@ -222,7 +226,7 @@ class Suite:
         for before in ([], *([one] for one in reversed(earlier[-8:])), earlier):
             calls = [*before, case]
             outcome = self._worker.run_fresh(calls)[-1]
-            if self.judged(case, outcome).failed:
+            if self.settings.deviations.marked(self.judged(case, outcome), [case]).failed:
                 return calls, "only after earlier calls in the same process" if before else ""
         return [case], "seen once; not seen again in a fresh process, with or without the calls before it"
 
@@ -239,6 +243,7 @@ class Suite:
     def _booked(self, cases: list[Case], judgement: Judgement, note: str = "") -> list[str]:
         """Enter one judgement in books and record; its report, in lines, when it fails the run."""
         line = joined(cases)
+        self.settings.deviations.marked(judgement, cases)
         self.ledger.add(line, judgement, note)
         measure = judgement.measure
         raised = self.accuracy.add(line, measure, drawn=self._drawn) if measure is not None else {}

@@ -54,6 +54,26 @@ def first_failures(ledger: Ledger, announced: set[str]) -> Iterator[str]:
             yield f"     {finding.looks_like or finding.where or finding.extent}"
 
 
+def deviations(ledger: Ledger, *, closely: bool = False) -> Iterator[str]:
+    """The failures that are known, by entry of their list, with the cases that show them.
+
+    closely: tell what the shortest case shows.
+    """
+    for number, known in ledger.deviations.lasting.items():
+        seen = {id: entry for id, entry in ledger.entries.items() if number in entry.deviated}
+        if not seen:
+            continue
+        yield f"KNOWN DEVIATION, until {known.expires}, listed in {ledger.deviations.file}"
+        yield f"  {'reason':<14}{known.reason}"
+        yield f"  {'issue':<14}{known.issue}"
+        for id, entry in seen.items():
+            book = entry.deviated[number]
+            shortest = min(book.values(), key=lambda reported: len(reported.case))
+            yield f"  {id:<14}{len(book)} of {len(entry.cases)} cases, such as {shortest.case}"
+            yield from (f"    {line}" for line in shortest.finding.lines() if closely)
+        yield ""
+
+
 def _telling(book: Iterable[Reported]) -> list[Reported]:
     """Cases that differ in what they show first, then the shortest."""
     distinct: dict[str, Reported] = {}
@@ -172,12 +192,15 @@ def columns(rows: list[tuple[str, ...]]) -> Iterator[str]:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
 
 
-def summary(ledger: Ledger, *, strict: bool = False, broken: int = 0, interrupted: bool = False) -> str:
+def summary(
+    ledger: Ledger, *, strict: bool = False, broken: int = 0, interrupted: bool = False, outdated: bool = False
+) -> str:
     """The verdict in a line; only a run that judged every deciding requirement calls a kernel conforming.
 
     Args:
         broken: tests of the suite that ended in an error of their own.
         interrupted: whether the run was ended before its last test.
+        outdated: whether the list of known deviations has entries that must go.
     """
     failed = [e.requirement.id for e in ledger.entries.values() if e.failed and (e.decides or strict)]
     found = [e.requirement.id for e in ledger.entries.values() if e.failed and not (e.decides or strict)]
@@ -188,10 +211,18 @@ def summary(ledger: Ledger, *, strict: bool = False, broken: int = 0, interrupte
         verdict = f"no verdict: {broken} tests of the suite broke"
     elif interrupted:
         verdict = "no verdict: interrupted; nothing found so far"
+    elif outdated:
+        verdict = "no verdict: the list of known deviations is out of date"
     elif missing:
         verdict = f"no verdict: nothing found, {len(missing)} deciding requirements not run"
     else:
         verdict = "conforms"
     extra = f"; robustness findings: {', '.join(found)}" if found else ""
     elements = sum(entry.elements for entry in ledger.entries.values())
-    return f"{verdict}{extra} ({len(ledger.cases):,} distinct cases, {elements:,} elements judged)"
+    return f"{verdict}{with_known(ledger)}{extra} ({len(ledger.cases):,} distinct cases, {elements:,} elements judged)"
+
+
+def with_known(ledger: Ledger) -> str:
+    """What follows a verdict where known deviations were seen."""
+    known = [entry.requirement.id for entry in ledger.entries.values() if entry.deviated]
+    return f", with known deviations: {', '.join(known)}" if known else ""

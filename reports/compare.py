@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reports.digest import Benchmark, CellKey, CellNight, Digest, Peak, pooled
-from reports.model import FAIL, NOT_RUN
+from reports.model import DEVIATES, FAIL, NOT_RUN
 from reports.numbers import duration, fraction
 
 REGRESSION, IMPROVEMENT, NEUTRAL = "regression", "improvement", "neutral"
@@ -138,6 +138,10 @@ def _verdict(id: str, before: str, now: str, decides: bool) -> Iterator[Change]:
     if now == FAIL != before:
         severity = REGRESSION if decides else NEUTRAL
         yield Change(REQUIREMENT_FAILED, f"{id} fails; it was {before!r} before", severity, id)
+    elif now == DEVIATES != before:
+        yield Change("deviation new", f"{id} deviates, which is listed as known; it was {before!r} before", NEUTRAL, id)
+    elif before == DEVIATES and now not in (DEVIATES, NOT_RUN):
+        yield Change("deviation gone", f"{id} no longer deviates as it was known to; it is {now!r}", IMPROVEMENT, id)
     elif before == FAIL and now not in (FAIL, NOT_RUN):
         yield Change("requirement mended", f"{id} no longer fails", IMPROVEMENT, id)
     elif before != now and NOT_RUN not in (before, now):

@@ -123,6 +123,8 @@ class Digest:
     cells: Mapping[CellKey, CellNight]
     benchmarks: tuple[Benchmark, ...]
     seconds: float
+    outdated: tuple[str, ...] = ()
+    """What the list of known deviations says and is no longer so."""
 
     @classmethod
     def of(cls, run: Run, benchmarks: tuple[Benchmark, ...] = (), options: str = "") -> Digest:
@@ -150,12 +152,13 @@ class Digest:
             cells={(cell.accuracy, cell.dtype, cell.decade): _cell(cell) for cell in run.cells},
             benchmarks=benchmarks,
             seconds=sum(end.seconds for end in ends),
+            outdated=tuple(dict.fromkeys(text for end in ends for text in end.outdated)),
         )
 
     @property
     def held(self) -> bool:
-        """Whether the run finished and no requirement that decides failed."""
-        return self.finished and not self.failing
+        """Whether the run finished, no requirement that decides failed, and no known deviation is out of date."""
+        return self.finished and not self.failing and not self.outdated
 
     def to_json(self) -> dict[str, Any]:
         """All but the planned cases, which most nights share."""
@@ -172,6 +175,8 @@ class Digest:
                 "identity": tuple((name, value) for name, value in fields["identity"]),
                 "failing": tuple(fields["failing"]),
                 "robustness": tuple(fields["robustness"]),
+                # Older nights know of none.
+                "outdated": tuple(fields.get("outdated", ())),
                 "requirements": {id: _with_peak(RequirementNight, f) for id, f in fields["requirements"].items()},
                 "planned": planned,
                 "classes": {name: ClassNight(**f) for name, f in fields["classes"].items()},

@@ -8,7 +8,19 @@ from itertools import product
 
 from reports.kept import Story, story
 from reports.matrix import FINDING, css
-from reports.model import FAIL, SEVERITIES, WARN, WARNING, Case, Finding, Requirement, Run
+from reports.model import (
+    DEVIATES,
+    DEVIATION,
+    FAIL,
+    SEVERITIES,
+    WARN,
+    WARNING,
+    Case,
+    Deviation,
+    Finding,
+    Requirement,
+    Run,
+)
 from reports.naming import Anchors
 from reports.plots.canvas import Picture
 from reports.plots.pool import pool_picture
@@ -55,6 +67,8 @@ class Group:
     shown: tuple[Shown, ...]
     hidden: int
     """Kinds of findings that the record of the run tells of and that are not shown."""
+    known: tuple[Deviation, ...] = ()
+    """What the list of known deviations says of them."""
 
     @property
     def css(self) -> str:
@@ -113,6 +127,7 @@ _WEIGHTS = {
         "These do not decide: the contract leaves such calls open, and users meet them.",
     ),
     "Warnings": ("warn", "These do not decide."),
+    "Known deviations": ("deviates", "The target's list of known deviations names these: they do not decide."),
 }
 """By title the CSS class and the explanation of a section."""
 
@@ -121,6 +136,8 @@ def _weight(severity: str, tier: str, decides: bool) -> tuple[str, str]:
     """Title of the section that a finding belongs to, and the verdict that it gives."""
     if severity == WARNING:
         return "Warnings", WARN
+    if severity == DEVIATION:
+        return "Known deviations", DEVIATES
     if decides:
         return "Failures", FAIL
     return ("Robustness findings", FINDING) if tier == _OPEN_TIER else ("Failures of unknown weight", FAIL)
@@ -151,8 +168,10 @@ def _group(
         for case, finding in kinds[:SHOWN_PER_REQUIREMENT]
     )
     anchor = anchors.of("found", str(place), requirement.id, word)
-    cases = requirement.warned if word == WARN else requirement.failed
-    return Group(requirement, place, name, anchor, word, cases, shown, len(kinds) - len(shown))
+    cases = {WARN: requirement.warned, DEVIATES: requirement.deviated}.get(word, requirement.failed)
+    numbers = {finding.deviation for _, finding in found}
+    known = tuple(one for one in run.deviations if one.number in numbers)
+    return Group(requirement, place, name, anchor, word, cases, shown, len(kinds) - len(shown), known)
 
 
 def _kinds(found: Iterable[tuple[Case, Finding]]) -> list[tuple[Case, Finding]]:

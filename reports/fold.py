@@ -12,7 +12,7 @@ from reports import lines
 from reports.kept import Kept
 from reports.lines import Line
 from reports.measured import Measured, Scored, larger
-from reports.model import FAILURE, UNKNOWN_TIER, Case, CaseIndex, Finding, Requirement
+from reports.model import DEVIATION, FAILURE, UNKNOWN_TIER, WARNING, Case, CaseIndex, Deviation, Finding, Requirement
 from reports.pair import PairFold
 
 VERDICTS = ("pass", "warn", "fail")
@@ -43,25 +43,37 @@ class Distinct:
     counted: list[int] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
     warned: list[int] = field(default_factory=list)
+    deviated: list[int] = field(default_factory=list)
+    """Masks of known deviations, each of one requirement."""
     worst: list[float | None] = field(default_factory=list)
     drawn: list[bool] = field(default_factory=list)
 
     def add(
-        self, line: str, test: str, counted: int, failed: int, warned: int, worst: float | None, drawn: bool
+        self,
+        line: str,
+        test: str,
+        counted: int,
+        failed: int,
+        warned: int,
+        deviated: int,
+        worst: float | None,
+        drawn: bool,
     ) -> None:
-        """A judgement of a case; `counted` holds what failed and warned too."""
+        """A judgement of a case; `counted` holds what failed, warned and deviated too."""
         place = self.places.setdefault(line, len(self.places))
         if place == len(self.tests):
             self.tests.append(test)
             self.counted.append(counted)
             self.failed.append(failed)
             self.warned.append(warned)
+            self.deviated.append(deviated)
             self.worst.append(worst)
             self.drawn.append(drawn)
             return
         self.counted[place] |= counted
         self.failed[place] |= failed
         self.warned[place] |= warned
+        self.deviated[place] |= deviated
         self.worst[place] = _larger(self.worst[place], worst)
         # What a test planned was not only drawn.
         self.drawn[place] &= drawn
@@ -73,6 +85,7 @@ class Distinct:
             other.counted,
             other.failed,
             other.warned,
+            other.deviated,
             other.worst,
             other.drawn,
             strict=True,
@@ -104,6 +117,8 @@ class Fold:
     def __init__(self, bits: dict[str, int], classes: tuple[str, ...]) -> None:
         self._bits = bits
         self._tallies: dict[str, Tally] = {}
+        self._known: dict[tuple[int, str], int] = {}
+        """What stands for a known deviation of a requirement in a mask."""
         self.distinct = Distinct()
         self.judgements = 0
         self.kept = Kept()
@@ -119,12 +134,14 @@ class Fold:
         case, test, drawn = lines.text(line["line"]), sys.intern(lines.text(line["test"])), lines.flag(line["drawn"])
         counted, worst = self._look(case, line["checks"], drawn)
         findings = tuple(map(lines.finding, line["findings"]))
+        found = self._mask(findings)
         failed = self._mask(finding for finding in findings if finding.severity == FAILURE)
-        warned = self._mask(finding for finding in findings if finding.severity != FAILURE)
+        warned = self._mask(finding for finding in findings if finding.severity == WARNING)
+        deviated = self._known_mask((f.deviation, f.requirement) for f in findings if f.severity == DEVIATION)
         verdict = VERDICTS[2 if failed else 1 if warned else 0]
         if line["verdict"] != verdict:
             raise ValueError(f"the verdict {line['verdict']!r} of a case with {len(findings)} findings")
-        self.distinct.add(case, function_of(test), counted | failed | warned, failed, warned, worst, drawn)
+        self.distinct.add(case, function_of(test), counted | found, failed, warned, deviated, worst, drawn)
         self.judgements += 1
         if findings:
             self._find(line, test, case, findings)
@@ -165,6 +182,14 @@ class Fold:
             mask |= self._tally(finding.requirement).bit
         return mask
 
+    def _known_mask(self, shown: Iterable[tuple[int, str]]) -> int:
+        mask = 0
+        for number, id in shown:
+            # Shared by all that is merged; no id begins so.
+            bit = self._bits.setdefault(f"{number} {id}", 1 << len(self._bits))
+            mask |= self._known.setdefault((number, id), bit)
+        return mask
+
     def _find(self, line: Line, test: str, case: str, findings: tuple[Finding, ...]) -> None:
         pools = tuple(map(lines.pool, line.get("pools", ())))
         self.kept.add(Case(test, case, lines.size(line["cases"]), findings, lines.clipped(line["note"]), pools))
@@ -173,6 +198,7 @@ class Fold:
         """Add what another record of the same run came to, but for what is told of its tests."""
         for id, tally in other._tallies.items():
             self._tally(id).merge(tally)
+        self._known_mask(other._known)
         self.distinct.merge(other.distinct)
         self.judgements += other.judgements
         self.kept.merge(other.kept)
@@ -184,9 +210,10 @@ class Fold:
         counted, failed, warned = (
             self._count(masks) for masks in (self.distinct.counted, self.distinct.failed, self.distinct.warned)
         )
+        deviated = self._count_deviated()
         known = {entry.id for entry in contract}
         unknown = tuple(_unknown(id) for id in self._tallies if id not in known)
-        return tuple(self._counted(entry, counted, failed, warned) for entry in (*contract, *unknown))
+        return tuple(self._counted(entry, counted, failed, warned, deviated) for entry in (*contract, *unknown))
 
     def _count(self, masks: list[int]) -> Counter[str]:
         """How many of the masks hold each requirement."""
@@ -196,8 +223,33 @@ class Fold:
                 counts[id] += times
         return counts
 
+    def _count_deviated(self) -> Counter[str]:
+        """How many distinct cases show a known deviation of each requirement, whichever one."""
+        counts: Counter[str] = Counter()
+        for mask, times in Counter(self.distinct.deviated).items():
+            for id in {id for (_, id), bit in self._known.items() if mask & bit}:
+                counts[id] += times
+        return counts
+
+    def deviations(self, listed: Iterable[Deviation]) -> tuple[Deviation, ...]:
+        """The known deviations, with the cases that show them."""
+        masks = Counter(self.distinct.deviated)
+        return tuple(
+            replace(one, seen={id: self._shown(masks, self._known.get((one.number, id), 0)) for id in one.seen})
+            for one in listed
+        )
+
+    @staticmethod
+    def _shown(masks: Counter[int], bit: int) -> int:
+        return sum(times for mask, times in masks.items() if mask & bit)
+
     def _counted(
-        self, entry: Requirement, counted: Counter[str], failed: Counter[str], warned: Counter[str]
+        self,
+        entry: Requirement,
+        counted: Counter[str],
+        failed: Counter[str],
+        warned: Counter[str],
+        deviated: Counter[str],
     ) -> Requirement:
         tally = self._tallies.get(entry.id, Tally(0))
         return replace(
@@ -209,6 +261,7 @@ class Fold:
             planned=tally.planned,
             failed=failed[entry.id],
             warned=warned[entry.id],
+            deviated=deviated[entry.id],
         )
 
     def named(self, mask: int) -> Iterator[str]:

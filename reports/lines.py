@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from reports.model import (
+    DEVIATION,
     DTYPES,
     OUTCOMES,
     OUTPUTS,
@@ -19,6 +20,7 @@ from reports.model import (
     SIDES,
     VERDICTS,
     Allowed,
+    Deviation,
     Difference,
     End,
     Envelope,
@@ -99,7 +101,19 @@ def _entry(entry: Line) -> Requirement:
         planned=None,
         failed=0,
         warned=0,
+        deviated=0,
     )
+
+
+def deviations(line: Line) -> tuple[Deviation, ...]:
+    """The failures that are known, none seen yet."""
+    return tuple(_deviation(number, entry) for number, entry in enumerate(line["deviations"], 1))
+
+
+def _deviation(number: int, entry: Line) -> Deviation:
+    reason, issue, expires = (clipped(entry[name]) for name in ("reason", "issue", "expires"))
+    seen = dict.fromkeys(texts(entry["requirements"]), 0)
+    return Deviation(number, reason, issue, expires, tuple(texts(entry["hides"])), seen)
 
 
 def envelopes(line: Line) -> tuple[Envelope, ...]:
@@ -135,6 +149,7 @@ def verdict(line: Line) -> Verdict:
         failed=count(line["failed"]),
         warned=count(line["warned"]),
         verdict=one_of(VERDICTS, line["verdict"]),
+        deviated=count(line.get("deviated", 0)),
     )
 
 
@@ -145,18 +160,23 @@ def end(line: Line) -> End:
         tests_failed=count(line["tests_failed"]),
         tests_collected=count(line["tests_collected"]),
         seconds=finite(line["seconds"]),
+        outdated=tuple(map(clipped, line.get("outdated", ()))),
     )
 
 
 def finding(line: Line) -> Finding:
-    # The writer leaves empty texts out.
+    # The writer leaves empty texts and the number 0 out.
+    severity, deviation = one_of(SEVERITIES, line["severity"]), count(line.get("deviation", 0))
+    if (severity == DEVIATION) != (deviation > 0):
+        raise ValueError(f"a finding of severity {severity!r} and deviation {deviation}")
     return Finding(
         requirement=text(line["requirement"]),
         what=clipped(line["what"]),
         where=clipped(line.get("where", "")),
         extent=clipped(line.get("extent", "")),
         looks_like=clipped(line.get("looks_like", "")),
-        severity=one_of(SEVERITIES, line["severity"]),
+        severity=severity,
+        deviation=deviation,
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-FAILURE, WARNING = SEVERITIES = ("failure", "warning")
-PASS, FAIL, WARN, NOT_RUN = VERDICTS = ("pass", "FAIL", "warn", "not run")
+FAILURE, WARNING, DEVIATION = SEVERITIES = ("failure", "warning", "deviation")
+PASS, FAIL, WARN, NOT_RUN, DEVIATES = VERDICTS = ("pass", "FAIL", "warn", "not run", "deviates")
 PASSED, FAILED, BROKEN = OUTCOMES = ("passed", "failed", "broken")
 DTYPES = ("float16", "bfloat16", "float32")
 OUTPUTS = ("ending", "q_rot", "k_rot", "k_pool_new", "v_pool_new")
@@ -31,7 +32,28 @@ class Finding:
     extent: str
     looks_like: str
     severity: str
-    """One of SEVERITIES."""
+    """One of SEVERITIES; a failure that was known is a deviation."""
+    deviation: int = 0
+    """Number of the known deviation; 0 for none."""
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A failure of the target that is listed as known."""
+
+    number: int
+    reason: str
+    issue: str
+    expires: str
+    """The last day that it is known for."""
+    hides: tuple[str, ...]
+    """Requirements for which nothing can be judged while it lasts."""
+    seen: Mapping[str, int]
+    """Distinct cases that show it, by each requirement that it is listed for."""
+
+    @property
+    def lasts(self) -> bool:
+        return any(self.seen.values())
 
 
 @dataclass(frozen=True)
@@ -207,6 +229,8 @@ class Requirement:
     """Largest score of the planned cases, which are the same in every run, and its case."""
     failed: int
     warned: int
+    deviated: int = 0
+    """Cases with a failure that is known."""
 
     @property
     def verdict(self) -> str:
@@ -215,7 +239,7 @@ class Requirement:
             return FAIL
         if not self.cases:
             return NOT_RUN
-        return WARN if self.warned else PASS
+        return DEVIATES if self.deviated else WARN if self.warned else PASS
 
 
 @dataclass(frozen=True)
@@ -283,6 +307,7 @@ class Verdict:
     failed: int
     warned: int
     verdict: str
+    deviated: int = 0
 
 
 @dataclass(frozen=True)
@@ -328,6 +353,8 @@ class End:
     tests_failed: int
     tests_collected: int
     seconds: float
+    outdated: tuple[str, ...] = ()
+    """What the list of known deviations says and is no longer so."""
 
 
 @dataclass(frozen=True)
@@ -385,6 +412,8 @@ class Run:
     troubles: tuple[Trouble, ...]
     pair: PairResult | None = None
     """None for a run of one target."""
+    deviations: tuple[Deviation, ...] = ()
+    """The failures that are known, seen or not."""
 
     @property
     def decides(self) -> str:

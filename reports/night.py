@@ -85,10 +85,11 @@ def _guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse
 def status_of(digest: Digest, changes: Changes) -> int:
     """The exit status of one run.
 
-    FAILED: a requirement that decides failed, even where the run did not finish. COULD_NOT_RUN: nothing failed and the
+    FAILED: a requirement that decides failed, even where the run did not finish, or a known deviation is out of date.
+    COULD_NOT_RUN: nothing failed and the
     run did not finish; it is stored, and is no baseline. REGRESSED, NO_BASELINE or HELD otherwise.
     """
-    if digest.failing:
+    if digest.failing or digest.outdated:
         return FAILED
     if not digest.finished:
         return COULD_NOT_RUN
@@ -149,10 +150,13 @@ def _regressions(nights: Sequence[Night]) -> str:
 
 
 def _standing_failures(night: Night) -> list[Change]:
-    """Requirements that fail and did so before, or where nothing is known of before."""
+    """Requirements that fail and did so before, or where nothing is known of before; deviations out of date."""
     told = {change.subject for change in night.changes.regressions if change.kind == REQUIREMENT_FAILED}
     failing = [id for id in night.digest.failing if id not in told]
-    return [Change(REQUIREMENT_FAILED, f"{id} fails", REGRESSION, id) for id in failing]
+    return [
+        *(Change(REQUIREMENT_FAILED, f"{id} fails", REGRESSION, id) for id in failing),
+        *(Change("deviation outdated", text, REGRESSION, text) for text in night.digest.outdated),
+    ]
 
 
 def _name(digest: Digest) -> str:

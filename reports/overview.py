@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports.model import FAIL, NOT_RUN, PASS, WARN, Run
+from reports.model import DEVIATES, FAIL, NOT_RUN, PASS, WARN, Run
 from reports.numbers import duration
-from reports.verdict import CONFORMS, FAILS, INCOMPLETE, Verdict, conclude, deciding
+from reports.verdict import CONFORMS, FAILS, INCOMPLETE, OUTDATED, Verdict, conclude, deciding
 
 if TYPE_CHECKING:
     from reports.compare import Change, Changes
@@ -27,7 +27,7 @@ _TITLE = re.compile(r"(.{1,60}?)[.:](?:\s|$)", re.DOTALL)
 
 @dataclass(frozen=True)
 class TierCount:
-    """How the requirements of a tier fared; findings: cases with one, for each requirement."""
+    """How the requirements of a tier fared; findings: cases with one that is not known, for each requirement."""
 
     name: str
     decides: bool
@@ -67,7 +67,9 @@ class Overview:
         """The verdict, and why there is none."""
         words = WORDS[self.verdict.state]
         if self.verdict.state != INCOMPLETE:
-            return words
+            return f"{words}, with known deviations" if self.verdict.known else words
+        if any(notice.weight == OUTDATED for notice in self.verdict.notices):
+            return f"{words}: the list of known deviations is out of date"
         return f"{words}: {'not all that decides ran' if self.verdict.finished else 'the record is incomplete'}"
 
 
@@ -127,6 +129,6 @@ def _tiers(run: Run) -> Iterator[TierCount]:
     decide = deciding(run)
     for tier in dict.fromkeys(requirement.tier for requirement in run.requirements):
         own = [requirement for requirement in run.requirements if requirement.tier == tier]
-        counts = {word: sum(entry.verdict == word for entry in own) for word in (PASS, FAIL, WARN, NOT_RUN)}
+        counts = {word: sum(entry.verdict == word for entry in own) for word in (PASS, FAIL, WARN, NOT_RUN, DEVIATES)}
         findings = sum(entry.failed + entry.warned for entry in own)
         yield TierCount(tier, own[0].id in decide, counts, findings)

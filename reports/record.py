@@ -1,7 +1,8 @@
 """Recorded runs, read from their JSON lines one by one; records of one run are merged.
 
-A record: `run`, `contract`, `envelopes`, `plan`; then `case`, `test`, `trouble` as they happened, and `resumed` where
-a run that had died was continued; then `requirement` and `end`. No more is held of a record than its Run.
+A record: `run`, `contract`, `deviations` (if any are known), `envelopes`, `plan`; then `case`, `test`, `trouble` as
+they happened, and `resumed` where a run that had died was continued; then `requirement` and `end`. No more is held of a
+record than its Run.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ import orjson
 from reports import lines
 from reports.fold import Fold
 from reports.lines import Line
-from reports.model import BROKEN, End, Envelope, Finished, Part, Plan, Requirement, Run, Trouble, Verdict
+from reports.model import BROKEN, Deviation, End, Envelope, Finished, Part, Plan, Requirement, Run, Trouble, Verdict
 
 FORMAT = 2
 # Tracebacks of more broken tests than this are cut to their end, and no more troubles than this are told.
 _MOST_TOLD = 100
 _SHORT = 200
 # What may differ between records of one run: they are made by several workers and machines, from any path.
-_OF_THE_PART = {"kind", "format", "run", "started", "seed", "machine", "commit", "shader path", "pools", "probes"}
+_OF_THE_PART = {
+    *("kind", "format", "run", "started", "seed", "machine", "commit"),
+    *("shader path", "deviations path", "pools", "probes"),
+}
 
 
 _TORN: Line = {}
@@ -139,6 +143,7 @@ class _Merged:
         self.identity = _identity(facts)
         self.contract: tuple[Requirement, ...] | None = None
         self._envelopes: tuple[Envelope, ...] = ()
+        self._deviations: tuple[Deviation, ...] = ()
         self._bits: dict[str, int] = {}
         self._fold: Fold | None = None
         self._parts: list[Part] = []
@@ -161,6 +166,7 @@ class _Merged:
             reader.take(number, line)
         self.contract = self.contract or reader.contract
         self._envelopes = self._envelopes or reader.envelopes or ()
+        self._deviations = self._deviations or reader.deviations or ()
         self._parts.append(reader.part(facts))
         self._tests += reader.finished()
         self._troubles += reader.troubles
@@ -187,6 +193,7 @@ class _Merged:
             tests=tuple(self._tests),
             troubles=tuple(self._troubles),
             pair=self._fold.pair.result() if "pair" in self.facts else None,
+            deviations=self._fold.deviations(self._deviations),
         )
 
 
@@ -210,6 +217,7 @@ class _Reader:
         self._path, self._fold, self._index = path, fold, index
         self.contract: tuple[Requirement, ...] | None = None
         self.envelopes: tuple[Envelope, ...] | None = None
+        self.deviations: tuple[Deviation, ...] | None = None
         self.troubles: list[Trouble] = []
         self._plan: Plan | None = None
         self._outcomes: dict[str, tuple[str, float, str]] = {}
@@ -221,6 +229,7 @@ class _Reader:
         self._readers: dict[str, Callable[[Line], None]] = {
             "contract": self._take_contract,
             "envelopes": self._take_envelopes,
+            "deviations": self._take_deviations,
             "plan": self._take_plan,
             "resumed": self._take_resumed,
             "case": self._fold.add,
@@ -249,6 +258,10 @@ class _Reader:
     def _take_envelopes(self, line: Line) -> None:
         _once(self.envelopes)
         self.envelopes = lines.envelopes(line)
+
+    def _take_deviations(self, line: Line) -> None:
+        _once(self.deviations)
+        self.deviations = lines.deviations(line)
 
     def _take_plan(self, line: Line) -> None:
         _once(self._plan)

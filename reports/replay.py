@@ -24,6 +24,7 @@ def replay_command(case: str, run: dict[str, Any], accuracy: str = "", *, pair: 
         ("--shader", run.get("shader path", ""), ""),
         ("--math", run.get("math", _DEFAULT_MATH), _DEFAULT_MATH),
         ("--accuracy", accuracy or run.get("accuracy", ""), ""),
+        ("--deviations", run.get("deviations path", ""), ""),
         ("--pair", second.get("target", ""), ""),
         ("--pair-shader", second.get("shader path", ""), ""),
     ):

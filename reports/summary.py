@@ -80,6 +80,8 @@ def _run(digest: Digest) -> str:
 
 
 def _verdict(night: Night) -> str:
+    if night.digest.outdated and not night.digest.failing:
+        return "; ".join(night.digest.outdated)
     if night.digest.finished and not night.digest.failing and night.digest.state == "incomplete":
         return "nothing failed; a part of the suite gives no verdict on the target"
     verdict = conclude(night.run)

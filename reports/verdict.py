@@ -11,8 +11,8 @@ from reports.model import BROKEN, FAIL, FAILED, NOT_RUN, PASSED, UNKNOWN_TIER, E
 DECIDING_TIERS = ("documented", "numeric", "memory")
 CONFORMS, FAILS, INCOMPLETE = "conforms", "fails", "incomplete"
 # How much a notice weighs: the run did not do what it set out to do, or its record is not to be believed; nothing was
-# seen of what decides; or it is good to know.
-UNSOUND, UNSEEN, REMARK = "unsound", "unseen", "remark"
+# seen of what decides; the list of known deviations is out of date; or it is good to know.
+UNSOUND, UNSEEN, OUTDATED, REMARK = "unsound", "unseen", "outdated", "remark"
 # pytest's exit statuses past 1 (some tests failed), from the pytest manual, "Exit codes".
 _BROKE = {2: "it was interrupted", 3: "pytest met an internal error", 4: "pytest was misused", 5: "no test ran"}
 _TROUBLES = {
@@ -39,21 +39,26 @@ class Notice:
 
 @dataclass(frozen=True)
 class Verdict:
-    """state: `conforms`, `fails` or `incomplete`; failing, robustness: ids of requirements with failures."""
+    """state: `conforms`, `fails` or `incomplete`; failing, robustness: ids of requirements with failures.
+
+    known: ids of those with known deviations.
+    """
 
     state: str
     failing: tuple[str, ...]
     robustness: tuple[str, ...]
     notices: tuple[Notice, ...]
+    known: tuple[str, ...] = ()
 
     @property
     def line(self) -> str:
         """The verdict in one line."""
-        return {
+        words = {
             CONFORMS: "conforms",
             FAILS: f"does not conform: {', '.join(self.failing)}",
             INCOMPLETE: "incomplete: this record supports no verdict",
         }[self.state]
+        return f"{words}, with known deviations: {', '.join(self.known)}" if self.known else words
 
     @property
     def finished(self) -> bool:
@@ -70,7 +75,8 @@ def conclude(run: Run) -> Verdict:
     failing, robustness = _failed(run)
     notices = tuple(_notices(run))
     blocked = any(notice.blocks for notice in notices)
-    return Verdict(FAILS if failing else INCOMPLETE if blocked else CONFORMS, failing, robustness, notices)
+    state = FAILS if failing else INCOMPLETE if blocked else CONFORMS
+    return Verdict(state, failing, robustness, notices, tuple(entry.id for entry in run.requirements if entry.deviated))
 
 
 def deciding(run: Run) -> set[str]:
@@ -159,10 +165,12 @@ def _of_end(run: Run, part: Part, end: End, tests: list[Finished]) -> Iterator[N
     failed = bool(deciding(run) & (_told_failing(part) | {entry.id for entry in part.counted if entry.failed}))
     if end.exit_status in _BROKE:
         yield Notice(f"The suite itself broke: exit status {end.exit_status}, {_BROKE[end.exit_status]}.")
-    elif end.exit_status != 0 and not failed:
+    elif end.exit_status != 0 and not failed and not end.outdated:
         yield Notice(f"The suite itself broke: exit status {end.exit_status}, though no deciding requirement failed.")
     elif end.exit_status == 0 and failed:
         yield Notice("The record contradicts itself: exit status 0, though a deciding requirement failed.")
+    for text in end.outdated:
+        yield Notice(f"{text[:1].upper()}{text[1:]}.", OUTDATED)
     if part.torn:
         yield Notice("The record is damaged: something follows its end line.")
     if part.plan is None:
@@ -184,15 +192,19 @@ def _disagreements(part: Part) -> Iterator[Notice]:
         seen = counted.pop(told.id, None)
         if seen is None:
             yield Notice(f"The record gives a verdict on {told.id}, which its contract does not hold.")
-        elif (told.verdict, told.cases, told.failed, told.warned) != (
+        elif (told.verdict, told.cases, told.failed, told.warned, told.deviated) != (
             seen.verdict,
             seen.cases,
             seen.failed,
             seen.warned,
+            seen.deviated,
         ):
             yield Notice(
                 f"{told.id} has the verdict {told.verdict!r} of {told.cases:,} cases, {told.failed:,} failing and "
                 f"{told.warned:,} warned; the record's cases show {seen.cases:,}, {seen.failed:,} and {seen.warned:,}."
+                if told.deviated == seen.deviated
+                else f"{told.id} is told to deviate in {told.deviated:,} cases; the record's cases show "
+                f"{seen.deviated:,}."
             )
     for entry in counted.values():
         if entry.tier == UNKNOWN_TIER:
@@ -222,8 +234,11 @@ def _between(run: Run) -> Iterator[Notice]:
 
 
 def _not_run(run: Run) -> Iterator[Notice]:
-    idle = [entry.id for entry in run.requirements if entry.verdict == NOT_RUN]
-    decide = deciding(run)
+    hidden = {id for one in run.deviations if one.lasts for id in one.hides}
+    not_run = [entry.id for entry in run.requirements if entry.verdict == NOT_RUN]
+    idle, decide = [id for id in not_run if id not in hidden], deciding(run)
+    if ids := [id for id in not_run if id in hidden]:
+        yield Notice(f"Not run: {', '.join(ids)}. A known deviation hides what they ask for.", REMARK)
     if ids := [id for id in idle if id in decide]:
         yield Notice(f"Not run: {', '.join(ids)}. Without these nothing is called conforming.", UNSEEN)
     if ids := [id for id in idle if id not in decide]:

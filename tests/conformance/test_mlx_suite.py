@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command import suite
 from drive import suite_for
 
-import kernel
 from conformance.__main__ import main
 from conformance.case import Case
+from conformance.deviations import Deviation, load
 from conformance.finding import FAILURE, Judgement
 from conformance.judge import expect, judge
 from conformance.outcome import Observer
@@ -74,10 +72,9 @@ def test_a_fault_in_donated_arrays_alone_is_found() -> None:
     judged.close()
 
 
-def _deviations() -> list[tuple[dict[str, Any], str, str]]:
+def _deviations() -> list[tuple[Deviation, str, str]]:
     """Each entry with each of its requirements and the case that shows it."""
-    listed = tomllib.loads((Path(kernel.__file__).parent / "deviations" / "mlx.toml").read_text())["deviation"]
-    return [(entry, id, line) for entry in listed for id, line in entry["replay"].items()]
+    return [(one, id, line) for one in load("mlx", "MLX cpu").listed for id, line in one.replay.items()]
 
 
 def _judged(case: Case) -> Judgement:
@@ -88,11 +85,10 @@ def _judged(case: Case) -> Judgement:
 
 
 @pytest.mark.parametrize(("entry", "requirement", "line"), _deviations(), ids=lambda value: str(value)[:14])
-def test_each_deviation_of_mlx_is_true(entry: dict[str, Any], requirement: str, line: str) -> None:
+def test_each_deviation_of_mlx_is_true(entry: Deviation, requirement: str, line: str) -> None:
     case = Case.parse(line)
     failures = [finding for finding in _judged(case).findings if finding.severity == FAILURE]
     assert requirement in {finding.requirement for finding in failures}
-    assert all(entry["what"] in finding.what for finding in failures)
-    assert all(getattr(case, name) in values for name, values in entry.get("where", {}).items())
-    if "where" in entry:
+    assert all(entry.covers(finding, [case]) for finding in failures)
+    if entry.where:
         assert not _judged(case.but(dtype="f32")).failed

@@ -132,7 +132,7 @@ def case(
         ],
         "drawn": drawn,
         "expected_error": 0,
-        "verdict": "fail" if "failure" in severities else "warn" if severities else "pass",
+        "verdict": "fail" if "failure" in severities else "warn" if "warning" in severities else "pass",
         "seconds": 0.25,
         "checks": checks,
         "findings": list(findings),
