@@ -10,6 +10,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from conformance.case import Case
 from conformance.profile import Profile
 from conformance.record import Recorder
 from conformance.resume import Past
@@ -49,11 +50,10 @@ class Recording:
             items[:] = [item for item in items if item.nodeid not in done]
 
     def _plan(self, items: list[pytest.Item]) -> dict[str, Any]:
-        given = [getattr(item, "callspec", None) for item in items]
         drawn = sum(is_drawn(item) for item in items)
         return {
             "tests": len(items),
-            "cases": sum(spec is not None and bool({"case", "sequence"} & set(spec.params)) for spec in given),
+            "cases": sum(map(_makes_a_case, items)),
             "examples": drawn * self._profile.examples,
             "whole": self.whole,
         }
@@ -136,6 +136,12 @@ class Recording:
 def is_drawn(item: pytest.Item) -> bool:
     """Whether hypothesis makes the cases of a test."""
     return isinstance(item, pytest.Function) and hypothesis.is_hypothesis_test(item.obj)
+
+
+def _makes_a_case(item: pytest.Item) -> bool:
+    """Whether a test has a case, or a sequence, as its parameter; one with none to choose from is skipped by pytest."""
+    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return isinstance(params.get("case"), Case) or isinstance(params.get("sequence"), tuple)
 
 
 def is_whole(session: pytest.Session, items: list[pytest.Item]) -> bool:

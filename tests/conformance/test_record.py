@@ -103,6 +103,16 @@ def test_all_that_is_planned_is_made(whole: list[Line]) -> None:
     assert 0 < sum(case["seconds"] for case in cases) < sum(test["seconds"] for test in tests)
 
 
+def test_a_test_without_a_case_to_choose_plans_none(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    # Pools larger than memory are not for a kernel that returns fresh ones.
+    run = suite(SLOTS, "-k", "kinds or offsets", "--target", f"{RIGHT}:float32_angle_fresh", "--record", str(path))
+    assert "1 skipped" in run.stdout
+    [plan] = of_kind("plan", path)
+    assert plan["cases"] == len({line["test"] for line in of_kind("case", path)})
+    assert plan["tests"] == len(of_kind("test", path)) > plan["cases"]
+
+
 def test_an_envelope_grows_with_the_position_where_its_class_does() -> None:
     told = {entry["class"]: entry for entry in envelope.envelopes(GRANTED)}
     assert list(told) == ["exact-angle", "float32-angle", "fast"]
