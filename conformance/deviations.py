@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import tomllib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from conformance.finding import DEVIATION, FAILURE, Finding, Judgement
 _FOLDER = Path(kernel.__file__).parent / "deviations"
 _TEXTS = ("device", "what", "reason", "issue")
 _NEEDED = (*_TEXTS, "expires", "replay")
-_KNOWN = (*_NEEDED, "where", "hides")
+_KNOWN = (*_NEEDED, "where", "worst", "hides")
 
 
 class DeviationError(Exception):
@@ -31,7 +32,7 @@ class Deviation:
     """One entry of a list.
 
     A failure is a known one if the device begins with `device`, its requirement is named, its first line holds `what`,
-    and every case of it has one of the values in `where`.
+    every case of it has one of the values in `where`, and no error over bound, where one is measured, is above `worst`.
     """
 
     device: str
@@ -45,13 +46,18 @@ class Deviation:
     """By requirement, the line of a case that shows it."""
     where: dict[str, tuple[Any, ...]]
     """By field of a Case, the values allowed."""
+    worst: float
+    """Largest error as a fraction of its bound that the reason explains."""
     hides: tuple[str, ...]
     """Requirements for which nothing can be judged while it lasts."""
 
-    def covers(self, finding: Finding, cases: Collection[Case]) -> bool:
-        """Whether a finding of these cases, made in one process, is this one."""
+    def covers(self, finding: Finding, cases: Collection[Case], worst: float | None = None) -> bool:
+        """Whether a finding of these cases, made in one process, is this one.
+
+        worst: their largest error as a fraction of its bound; None where nothing is measured.
+        """
         named = finding.requirement in self.replay and self.what in finding.what
-        return named and all(self.allows(case) for case in cases)
+        return named and (worst is None or worst <= self.worst) and all(self.allows(case) for case in cases)
 
     def allows(self, case: Case) -> bool:
         return all(getattr(case, name) in values for name, values in self.where.items())
@@ -62,6 +68,7 @@ class Deviation:
             **{name: getattr(self, name) for name in _TEXTS},
             "expires": self.expires.isoformat(),
             "where": self.where,
+            "worst": self.worst,
             "requirements": list(self.replay),
             "hides": self.hides,
         }
@@ -89,13 +96,16 @@ class Deviations:
 
     def marked(self, judgement: Judgement, cases: Collection[Case]) -> Judgement:
         """The judgement, its known failures no longer failures."""
-        judgement.findings[:] = [self._marked(finding, cases) for finding in judgement.findings]
+        scores = {id: check.worst for id, check in judgement.checks.items()}
+        judgement.findings[:] = [
+            self._marked(finding, cases, scores.get(finding.requirement)) for finding in judgement.findings
+        ]
         return judgement
 
-    def _marked(self, finding: Finding, cases: Collection[Case]) -> Finding:
+    def _marked(self, finding: Finding, cases: Collection[Case], worst: float | None) -> Finding:
         if finding.severity != FAILURE:
             return finding
-        covering = (number for number, one in self.lasting.items() if one.covers(finding, cases))
+        covering = (number for number, one in self.lasting.items() if one.covers(finding, cases, worst))
         number = next(covering, 0)
         return replace(finding, severity=DEVIATION, deviation=number) if number else finding
 
@@ -141,10 +151,14 @@ def _read(entry: Any, name: str) -> Deviation:
     # A date with a time is a date to Python.
     if not isinstance(entry["expires"], date) or isinstance(entry["expires"], datetime):
         raise DeviationError(f"{name}: expires must be a date without quotes, such as 2027-06-01")
+    worst = entry.get("worst", math.inf)
+    if type(worst) not in (int, float) or not worst > 1:
+        raise DeviationError(f"{name}: worst must be a number above 1, where the bound is broken")
     read = Deviation(
         **{key: entry[key] for key in (*_TEXTS, "expires")},
         replay=_table(entry, "replay", name),
         where={key: _values(key, value, name) for key, value in _table(entry, "where", name).items()},
+        worst=float(worst),
         hides=_ids(entry.get("hides", []), name),
     )
     _ids(list(read.replay), name)

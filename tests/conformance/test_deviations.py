@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import tempfile
 from dataclasses import dataclass
@@ -169,9 +170,19 @@ def test_a_match_is_narrow() -> None:
     for other in (Finding("SLOT-V", "k_pool rows changed"), Finding("SLOT-REST", "v_pool rows changed")):
         assert not one.covers(other, [case])
     judgement = Judgement([finding, dataclasses.replace(finding, severity=WARNING), Finding("SLOT-SKIP", "k_pool row")])
+    judgement.looked("SLOT-REST", 9, 4.5)
     severities = [finding.severity for finding in _known().marked(judgement, [case]).findings]
     assert severities == [DEVIATION, WARNING, FAILURE]
     assert judgement.verdict == "fail"
+
+
+@pytest.mark.parametrize("score", [4.5, 4.6, math.inf, math.nan])
+def test_a_larger_error_than_its_reason_explains_is_none(score: float) -> None:
+    known = _known()
+    known = dataclasses.replace(known, listed=(dataclasses.replace(known.listed[0], worst=4.5),))
+    judgement = Judgement([Finding("SLOT-K", "k_pool row")])
+    judgement.looked("SLOT-K", 9, score)
+    assert known.marked(judgement, [Case.parse(CASE)]).failed == (score != 4.5)
 
 
 def _known(today: date = date(2026, 1, 1)) -> Deviations:
@@ -263,6 +274,7 @@ def test_of_several_requirements_each_must_happen() -> None:
         ("where = { slots =", "where = { slot =", "where names 'slot', which no case has; it has dtype, "),
         ('["identity", "holes", "first", "reversed"]', '"identity"', "slots must have a list of the values"),
         ("[[deviation]]", "[[deviations]]", "a list of deviations holds [[deviation]] entries and nothing else"),
+        ('what = "k_pool row"', 'what = "k_pool row"\nworst = 0.5', "worst must be a number above 1"),
         ('what = "k_pool row"', "what = 7", "what must be text"),
     ],
 )
@@ -284,12 +296,11 @@ def test_the_command_ends_with_that_line(tmp_path: Path) -> None:
         assert run.returncode == USAGE_ERROR
         assert "expires must be a date" in run.stderr
         assert len(run.stderr.strip().splitlines()) == 1
-    missing = replay(CASE, *TARGET, "--deviations", str(tmp_path / "none.toml"))
-    assert missing.returncode == USAGE_ERROR
-    assert "cannot read the known deviations" in missing.stderr
 
 
-def test_a_target_has_its_own_list_and_no_other() -> None:
+def test_a_target_has_its_own_list_and_no_other(tmp_path: Path) -> None:
+    with pytest.raises(DeviationError, match="cannot read the known deviations .*none.toml: No such file"):
+        load("kernel", "a device", tmp_path / "none.toml")
     assert [one.device for one in load("mlx", "MLX cpu").listed] == ["MLX cpu", "MLX cpu"]
     assert not load("mlx", "MLX gpu (Apple M3)").listed
     for name in ("host", f"{PLANTED}:also_writes_next_row", "../deviations/mlx"):

@@ -190,6 +190,7 @@ def test_the_terminal_and_the_report_agree(failing: str, gone: bool, tmp_path: P
         expires=date(2999, 12, 31),
         replay={"ROT-Q": "f32"} | ({"ROT-K": "f32"} if gone else {}),
         where={},
+        worst=100.0,
         hides=("ROT-BIAS",),
     )
     known = Deviations("mine.toml", "0" * 12, (listed,), date(2026, 1, 1))
