@@ -85,13 +85,21 @@ def test_the_verdict_tells_of_them_and_of_what_they_hide(tmp_path: Path) -> None
     assert verdict.line == "conforms, with known deviations: ROT-Q, ROT-K"
     [notice] = verdict.notices
     assert (notice.text, notice.blocks) == ("Not run: ROT-BIAS. A known deviation hides what they ask for.", False)
-    seen = conclude(_read(tmp_path, _record(listed=_list())))
-    assert (seen.state, seen.finished) == (INCOMPLETE, True)
+    hides_nothing = conclude(_read(tmp_path, _record(listed=_list())))
+    assert (hides_nothing.state, hides_nothing.finished) == (INCOMPLETE, True)
+    unseen = [*_record()[:5], sample.case(LINES[2], ROT_Q=0.5, ROT_K=0.5)]
+    assert "Not run: ROT-BIAS. Without" in "".join(n.text for n in conclude(_read(tmp_path, unseen)).notices)
+
+
+def test_a_list_that_is_out_of_date_supports_no_verdict(tmp_path: Path) -> None:
+    verdict = conclude(_read(tmp_path, _record(exit_status=1, outdated=[OUTDATED])))
+    assert (verdict.state, verdict.finished) == (INCOMPLETE, True)
+    assert [notice.text for notice in verdict.notices if notice.blocks] == [f"T{OUTDATED[1:]}."]
 
 
 def test_parts_of_one_run_are_counted_together(tmp_path: Path) -> None:
     whole, parts = _read(tmp_path, _record()), []
-    for number, kept in enumerate((LINES[:1], LINES[1:])):
+    for number, kept in enumerate((LINES[1:], LINES[:1])):
         ids = {*kept, *map(sample.id_of, kept)}
         events = [line for line in _record()[5:11] if {line.get("line"), line.get("id")} & ids]
         parts.append([sample.run(f"part {number}"), *_record()[1:4], *events])
@@ -174,6 +182,7 @@ def test_older_nights_know_of_none(tmp_path: Path) -> None:
     made = digest(tmp_path / "r.jsonl", _record(exit_status=1, outdated=[OUTDATED]))
     fields = json.loads(json.dumps(made.to_json()))
     assert Digest.from_json(fields, made.planned) == made
+    assert (made.held, replace(made, outdated=()).held) == (False, True)
     del fields["outdated"]
     assert Digest.from_json(fields, made.planned).outdated == ()
 
