@@ -94,12 +94,10 @@ class _Command:
 
     @classmethod
     def of(cls, parsed: argparse.Namespace) -> _Command:
-        others = [
-            word
-            for name in ("math", "accuracy", "deviations")
-            if (value := getattr(parsed, name))
-            for word in (f"--{name}", str(value))
-        ]
+        # The baseline's tree may hold another list, or none, at the same path.
+        deviations = parsed.deviations and str(parsed.deviations.resolve())
+        chosen = {"math": parsed.math, "accuracy": parsed.accuracy, "deviations": deviations}
+        others = [word for name, value in chosen.items() if value for word in (f"--{name}", value)]
         return cls(
             timed=Timed(parsed.target, parsed.shader, tuple(others), tuple(filter(_is_effort, parsed.more))),
             profile=parsed.profile,
