@@ -299,7 +299,7 @@ def test_the_command_ends_with_that_line(tmp_path: Path) -> None:
 
 
 def test_a_target_has_its_own_list_and_no_other(tmp_path: Path) -> None:
-    with pytest.raises(DeviationError, match="cannot read the known deviations .*none.toml: No such file"):
+    with pytest.raises(DeviationError, match=r"cannot read the known deviations .*none\.toml: No such file"):
         load("kernel", "a device", tmp_path / "none.toml")
     assert [one.device for one in load("mlx", "MLX cpu").listed] == ["MLX cpu", "MLX cpu"]
     assert not load("mlx", "MLX gpu (Apple M3)").listed
