@@ -21,6 +21,10 @@ from kernel.targets import Target
 from reference import FLOAT32_ANGLE, Accuracy
 
 
+# So many cases that concern what is looked for are tried for each other one.
+_FOR_EACH_OTHER = 8
+
+
 @dataclass(frozen=True)
 class _Plans:
     """What the selection of cases asks of a suite."""
@@ -86,13 +90,14 @@ def first_finding(suite: Suite, *, first: str = "", every: int = 1) -> str:
     """What the first failing case says; empty when every case passes.
 
     Args:
-        first: every other case is of a test that checks a requirement whose id starts so.
+        first: most cases are of tests that check a requirement whose id starts so, while there are any.
         every: of each test, try each case of this number only.
     """
     tried = checks(suite.launch, bool(suite.in_place), every)
     concerned = [check for check in tried if first and check.concerns(first)]
     others = [check for check in tried if not (first and check.concerns(first))]
-    for check in filter(None, itertools.chain.from_iterable(itertools.zip_longest(concerned, others))):
+    in_turn = itertools.zip_longest(*(concerned[n::_FOR_EACH_OTHER] for n in range(_FOR_EACH_OTHER)), others)
+    for check in filter(None, itertools.chain.from_iterable(in_turn)):
         try:
             check.run(suite)
         except NonConformanceError as failure:

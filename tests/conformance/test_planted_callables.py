@@ -9,11 +9,31 @@ from kept import KEPT
 
 from conformance import terminal, worker
 from kernel.targets import CallableTarget
+from tests.planted.arguments import ERRORS
 from tests.planted.fault import Fault
 
-# Where to look first, by the module that plants a fault; any finding counts.
+# Where to look first, by a part of the fault's name, else by the module that plants it; any finding counts.
+NAMED = {
+    "_checked_before_": "ERR-ORDER",
+    "_check_each_other_only": "ERR-CURE",
+    **{f"{name}_check_": f"ERR-{number:02d}" for number, name in enumerate(ERRORS, 1)},
+    "slot_past_pool": "ROB-SLOT",
+    "duplicates_": "ROB-DUP",
+    "negative_position": "ROB-POSITION",
+    "position_unsigned": "ROB-POSITION",
+    "empty_batch": "ROB-EMPTY",
+    "head_dim_argument": "ERR-04",
+    "_positions_reinterpreted": "ROB-DTYPE",
+    "float64_accepted": "ROB-REFUSE",
+}
 FIRST = {"arguments": "ERR", "slots": "SLOT", "stored": "SLOT", "layout": "ROB-LAYOUT", "state": "ROB-STATE"}
-PLANTED = {fault.name: (fault, FIRST.get(m.__name__.rpartition(".")[2], "ROT")) for m in MODULES for fault in m.FAULTS}
+
+
+def _first(name: str, module: str) -> str:
+    return next((first for part, first in NAMED.items() if part in name), FIRST.get(module, "ROT"))
+
+
+PLANTED = {f.name: (f, _first(f.name, m.__name__.rpartition(".")[2])) for m in MODULES for f in m.FAULTS}
 PLANTED |= {name: (fault, "ROB-STATE") for name, fault in KEPT.items()}
 
 
