@@ -20,7 +20,6 @@ from conformance.suite import NonConformanceError, Settings, Suite
 from kernel.targets import Target
 from reference import FLOAT32_ANGLE, Accuracy
 
-
 # So many cases that concern what is looked for are tried for each other one.
 _FOR_EACH_OTHER = 8
 

@@ -204,6 +204,19 @@ def test_what_has_no_ordinary_length_is_not_counted() -> None:
     assert not ulps.any()
 
 
+def test_a_drawn_case_does_not_hide_a_planned_one() -> None:
+    book, exact = AccuracyBook(Standard(EXACT_ANGLE)), ("exact-angle", 2)
+
+    def raised(score: float, *, drawn: bool) -> dict[int, float]:
+        return book.add("case", Measure("float16", {exact: _decade(1, [score])}), drawn=drawn)[exact]
+
+    assert raised(0.9, drawn=True) == {0: 0.9}
+    assert raised(0.5, drawn=False) == {0: 0.5}
+    assert raised(0.4, drawn=False) == {}
+    assert raised(0.6, drawn=True) == {}
+    assert book.cells["float16", 2].worst == 0.9
+
+
 def test_nothing_measured_keeps_no_class() -> None:
     book = AccuracyBook(Standard(EXACT_ANGLE))
     assert book.tightest == ""
