@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -36,6 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(1)
     try:
         return int(parsed.run(parsed))
+    except BrokenPipeError:
+        # Whoever reads has seen enough; what is left to flush goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (CaseError, DeviationError, TargetError) as error:
         print(f"error: {error}", file=sys.stderr)
         return USAGE_ERROR

@@ -287,7 +287,12 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         for line in outdated:
             terminalreporter.write_line(line)
         line = terminal.summary(
-            suite.ledger, strict=_strict(config), broken=broken, interrupted=interrupted, outdated=bool(outdated)
+            suite.ledger,
+            strict=_strict(config),
+            broken=broken,
+            interrupted=interrupted,
+            outdated=bool(outdated),
+            profile=_profile(config).name,
         )
         terminalreporter.write_line(line)
         if error := config.stash[_RECORDER].error:

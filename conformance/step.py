@@ -31,9 +31,11 @@ class KilledError(NightlyError):
 def python(log: Path, *words: str, cwd: Path | None = None) -> int:
     """Run `python -m ...`, its output shown and kept in `log`; its exit status. Raises KilledError.
 
-    It writes into the file and not to us: should we be killed, it does not die of a closed pipe.
+    It writes into the file and not to us: should we be killed, it does not die of a closed pipe. It appends, so that
+    two that write for a moment leave no hole.
     """
-    with log.open("w", encoding="utf-8") as written, log.open("rb") as shown:
+    log.write_bytes(b"")
+    with log.open("ab") as written, log.open("rb") as shown:
         process = subprocess.Popen(
             [sys.executable, "-m", *words],
             cwd=cwd,

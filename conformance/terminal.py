@@ -193,7 +193,13 @@ def columns(rows: list[tuple[str, ...]]) -> Iterator[str]:
 
 
 def summary(
-    ledger: Ledger, *, strict: bool = False, broken: int = 0, interrupted: bool = False, outdated: bool = False
+    ledger: Ledger,
+    *,
+    strict: bool = False,
+    broken: int = 0,
+    interrupted: bool = False,
+    outdated: bool = False,
+    profile: str = "",
 ) -> str:
     """The verdict in a line; only a run that judged every deciding requirement calls a kernel conforming.
 
@@ -201,6 +207,7 @@ def summary(
         broken: tests of the suite that ended in an error of their own.
         interrupted: whether the run was ended before its last test.
         outdated: whether the list of known deviations has entries that must go.
+        profile: the one that ran.
     """
     failed = [e.requirement.id for e in ledger.entries.values() if e.failed and (e.decides or strict)]
     found = [e.requirement.id for e in ledger.entries.values() if e.failed and not (e.decides or strict)]
@@ -219,7 +226,8 @@ def summary(
         verdict = "conforms"
     extra = f"; robustness findings: {', '.join(found)}" if found else ""
     elements = sum(entry.elements for entry in ledger.entries.values())
-    return f"{verdict}{with_known(ledger)}{extra} ({len(ledger.cases):,} distinct cases, {elements:,} elements judged)"
+    tried = f"{len(ledger.cases):,} distinct cases, {elements:,} elements judged"
+    return f"{verdict}{with_known(ledger)}{extra} ({tried}{f', profile {profile}' if profile else ''})"
 
 
 def with_known(ledger: Ledger) -> str:

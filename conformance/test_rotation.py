@@ -24,6 +24,12 @@ def test_sizes(suite: Suite, case: Case) -> None:
 
 
 @pytest.mark.requirement(*ROTATION)
+@pytest.mark.cases(scenario=rotation.many_tokens_of_each_size)
+def test_many_tokens_of_each_size(suite: Suite, case: Case) -> None:
+    suite.check(case)
+
+
+@pytest.mark.requirement(*ROTATION)
 @pytest.mark.cases(scenario=rotation.long_contexts)
 def test_long_contexts(suite: Suite, case: Case) -> None:
     suite.check(case)

@@ -174,14 +174,14 @@ def _expected(rope_base: float, head_dim: int, accuracy: Accuracy) -> list[tuple
         return [exact]
     steps = 2.0 * torch.arange(head_dim // 2, dtype=torch.float64)
     log2_base = math.log2(float32_base(rope_base))
-    step = torch.tensor(log2_base, dtype=torch.float32) / torch.tensor(float(head_dim), dtype=torch.float32)
-    exponent = (steps.to(torch.float32) * step).to(torch.float64)
-    recipe, variance = -math.log(2.0) * (exponent - steps * (log2_base / head_dim)), FLOAT32.unit**2 / 3
+    log2, dim = torch.tensor(log2_base, dtype=torch.float32), torch.tensor(float(head_dim), dtype=torch.float32)
+    variance = FLOAT32.unit**2 / 3
+    # The exponent is 2i * (log2(base) / head_dim) or (2i * log2(base)) / head_dim.
+    exponents = (steps.to(torch.float32) * (log2 / dim), steps.to(torch.float32) * log2 / dim)
+    recipes = [-math.log(2.0) * (e.to(torch.float64) - steps * (log2_base / head_dim)) for e in exponents]
+    turns = [] if accuracy.trig_ulp is not None else [recipe + _FLOAT32_TURN_ERROR for recipe in recipes]
     # A kernel may hold better frequencies than the recipe's, rounded to float32.
-    rounded = exact[0], variance
-    if accuracy.trig_ulp is not None:
-        return [rounded, (recipe, variance)]
-    return [rounded, (recipe, variance), (recipe + _FLOAT32_TURN_ERROR, variance)]
+    return [(error, variance) for error in (exact[0], *recipes, *turns)]
 
 
 def _against(recovered: Tensor, variance: Tensor, expected: tuple[Tensor, float]) -> FrequencyError:

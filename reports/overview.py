@@ -21,7 +21,19 @@ WORDS = {
 }
 _TOLD_ELSEWHERE = ("kind", "format", "limits", "terms", "probes", "allowed", "classes", "decides", "run", "accuracy")
 # What identifies a run at a glance.
-_FIRST = ("target", "device", "compiler", "shader", "shader path", "math", "versions", "machine", "commit", "started")
+_FIRST = (
+    "target",
+    "device",
+    "compiler",
+    "shader",
+    "shader path",
+    "math",
+    "profile",
+    "versions",
+    "machine",
+    "commit",
+    "started",
+)
 _TITLE = re.compile(r"(.{1,60}?)[.:](?:\s|$)", re.DOTALL)
 
 

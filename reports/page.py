@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +28,14 @@ from reports.trends import trend_view
 from reports.verdict import CONFORMS, FAILS, INCOMPLETE, Notice
 
 if TYPE_CHECKING:
-    from reports.compare import Changes
+    from reports.compare import Change, Changes
     from reports.history import Trend
 
 SHOWN_BROKEN = 10
 _SHOWN_RANGES = 24
 _NAMED = 3
 """So many runs are named in the heading."""
+_SHOWN_REGRESSIONS = 6
 _TEMPLATES = Path(__file__).parent / "templates"
 _WHAT = {"collection": "collection error", "internal": "internal error", "interrupted": "interrupted"}
 
@@ -172,7 +174,12 @@ def _broken(run: Run) -> Iterator[_Broken]:
 
 
 def _heading(runs: Sequence[Run], views: Sequence[_RunView]) -> str:
-    """The verdicts in a line."""
+    """The verdicts in a line, and how much got worse since the last run."""
+    worse = len(list(_regressions(views)))
+    return _verdicts(runs, views) + (f", with {worse} {'regression' if worse == 1 else 'regressions'}" if worse else "")
+
+
+def _verdicts(runs: Sequence[Run], views: Sequence[_RunView]) -> str:
     shader = str(runs[0].facts.get("shader", "")).rpartition(" ")[0]
     if len(views) == 1 and shader:
         return f"{shader} on {views[0].overview.name} {views[0].overview.words}"
@@ -185,16 +192,26 @@ def _heading(runs: Sequence[Run], views: Sequence[_RunView]) -> str:
 
 
 def _state(views: Sequence[_RunView]) -> str:
-    """The worst state of all runs."""
+    """The worst state of all runs; a regression takes the green from one that conforms."""
     states = {view.overview.verdict.state for view in views}
-    return next(state for state in (FAILS, INCOMPLETE, CONFORMS) if state in states)
+    worst = next(state for state in (FAILS, INCOMPLETE, CONFORMS) if state in states)
+    return INCOMPLETE if worst == CONFORMS and any(_regressions(views)) else worst
 
 
 def _notices(views: Sequence[_RunView]) -> Iterator[tuple[str, Notice]]:
-    """Every notice, with the name of its run where there are several."""
+    """Every notice and every regression, with the name of its run where there are several."""
+    for name, change in itertools.islice(_regressions(views), _SHOWN_REGRESSIONS):
+        yield name, Notice(f"Regression, {change.kind}: {change.text}")
     for view in views:
         for notice in view.overview.verdict.notices:
             yield view.overview.name if len(views) > 1 else "", notice
+
+
+def _regressions(views: Sequence[_RunView]) -> Iterator[tuple[str, Change]]:
+    for view in views:
+        if view.overview.changes is not None:
+            for change in view.overview.changes.regressions:
+                yield view.overview.name if len(views) > 1 else "", change
 
 
 def _ranges(ranges: Ranges) -> str:

@@ -68,6 +68,16 @@ def sizes(profile: Profile) -> Iterator[Case]:
             yield case.but(num_qo_heads=q, num_kv_heads=kv, head_dim=16, positions="uniform:1048576")
 
 
+def many_tokens_of_each_size(profile: Profile) -> Iterator[Case]:
+    """Each head_dim in use with more tokens than a threadgroup holds, and as many KV heads as any model has."""
+    dims = (32, 64, 80, 96, 112, 128, 192, 256, 576)
+    for dtype, head_dim, count, seed in itertools.product(DTYPES, dims, (65, 130, 300), range(profile.seeds)):
+        case = Case(dtype, count, 2, 1, head_dim, count + 9, values="normal", slots="holes", seed=seed)
+        yield case.but(positions=f"shuffled:{100 * count}")
+    for dtype, (q, kv), head_dim in itertools.product(DTYPES, ((64, 64), (128, 128), (96, 8)), (64, 128)):
+        yield Case(dtype, 5, q, kv, head_dim, 150, positions="rise:1000", slots="permuted")
+
+
 def long_contexts(profile: Profile) -> Iterator[Case]:
     """Real head_dim at positions of every size up to a million, dense enough to meet a limit in between."""
     for dtype, reach, seed in itertools.product(DTYPES, (2048, 32768, 131072, 262144, 1048576), range(profile.seeds)):

@@ -80,6 +80,19 @@ _V_COPY = (
 )
 # Each shows itself in few cases: one order of threads, one size, one value, one range of positions.
 SUBTLE = [
+    ShaderFault(
+        "every_64th_token_off",
+        "at one head_dim of one dtype, and only with more tokens than most calls have",
+        "const T y_low = T(rotated.x), y_high",
+        "const bool off = HEAD_DIM == 64 && sizeof(T) == 4 && token % 64 == 63;\n"
+        "        const T y_low = T(rotated.x + (off ? rotated.x * 0x1p-11f : 0.0f)), y_high",
+    ),
+    ShaderFault(
+        "first_element_of_head_48_not_stored",
+        "with as many KV heads as few models have",
+        "    if (slot < 0 || gid.x >= HEAD_DIM || head >= NUM_KV_HEADS) {",
+        "    if (slot < 0 || (head >= 48 && gid.x == 0) || gid.x >= HEAD_DIM || head >= NUM_KV_HEADS) {",
+    ),
     ShaderFault("last_lane_copies", "right for one order of threads only", _STORE_POOL, _LAST_LANE_COPIES),
     ShaderFault(
         "int_max_is_zero",

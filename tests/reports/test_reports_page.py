@@ -228,7 +228,10 @@ def test_limits_of_the_target(tmp_path: Path) -> None:
 def test_what_changed_is_told_regressions_first(tmp_path: Path) -> None:
     changes = Change("cases new", "12 more", "neutral"), Change("slower", "by a third", "regression")
     shown = page(tmp_path, sample.green(), changes=[Changes(night(tmp_path, commit="abc"), changes)])
-    regression, neutral = [item for item in shown.texts["li"] if "12 more" in item or "by a third" in item]
+    first, regression, neutral = [item for item in shown.texts["li"] if "12 more" in item or "by a third" in item]
+    assert first.strip() == "Regression, slower: by a third"
+    assert shown.text("h1") == "rope_pool_fused.metal on host conforms, with 1 regression"
+    assert 'class="incomplete"' in shown.html
     assert "slower by a third" in regression
     assert "cases new 12 more" in neutral
     assert "commit abc" in shown.text()
