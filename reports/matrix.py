@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from reports.model import FAIL, Requirement, Run
 from reports.naming import Anchors
@@ -12,6 +14,7 @@ from reports.verdict import deciding
 
 FINDING = "finding"
 """The word for a failure that does not decide."""
+_NOT_EVIDENCED = re.compile(r"Not evidenced: ([A-Z0-9*, -]+)")
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Cell:
     """Id of the requirement's findings; empty without any."""
     replay: str
     """Command of the case with the worst score; empty where nothing is measured."""
+    evidenced: bool
+    """Whether a run on this target says something of it."""
 
     @property
     def css(self) -> str:
@@ -93,4 +98,11 @@ def _cell(run: Run, name: str, requirement: Requirement, decide: set[str], found
     if word == FAIL and requirement.id not in decide:
         word = FINDING
     case = requirement.worst_case
-    return Cell(name, requirement, word, found, replay_command(case, run.facts) if case else "")
+    replay = replay_command(case, run.facts) if case else ""
+    return Cell(name, requirement, word, found, replay, not _is_beyond(requirement.id, run))
+
+
+def _is_beyond(id: str, run: Run) -> bool:
+    """Whether a limit of the target names the requirement: `Not evidenced: ERR-0*, MEM-READ.`"""
+    named = (found for limit in run.facts.get("limits", []) for found in _NOT_EVIDENCED.findall(str(limit)))
+    return any(fnmatchcase(id, pattern.strip()) for ids in named for pattern in ids.split(","))

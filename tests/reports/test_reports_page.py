@@ -225,6 +225,16 @@ def test_limits_of_the_target(tmp_path: Path) -> None:
     assert "limits" not in shown.texts["dt"]
 
 
+def test_what_the_target_cannot_show_is_marked(tmp_path: Path) -> None:
+    lines = sample.green()
+    ids = [requirement["id"] for line in lines if line["kind"] == "contract" for requirement in line["requirements"]]
+    assert "not evidenced here" not in page(tmp_path, lines).text()
+    limits = [f"The argument checks. Those are others'. Not evidenced: {ids[0][:-1]}*, NONE-1."]
+    shown = page(tmp_path, [lines[0] | {"limits": limits}, *lines[1:]])
+    marked = [row for row in shown.texts["tr"] if "not evidenced here" in row]
+    assert [row.split()[0] for row in marked] == [id for id in ids if id.startswith(ids[0][:-1])]
+
+
 def test_what_changed_is_told_regressions_first(tmp_path: Path) -> None:
     changes = Change("cases new", "12 more", "neutral"), Change("slower", "by a third", "regression")
     shown = page(tmp_path, sample.green(), changes=[Changes(night(tmp_path, commit="abc"), changes)])
