@@ -272,14 +272,10 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if suite is not None and suite.ledger.cases:
         for line in terminal.findings(suite.ledger, options.replay_options(config.option)):
             terminalreporter.write_line(line)
-        if error := config.stash[_RECORDER].error:
-            terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")
         for line in terminal.deviations(suite.ledger):
             terminalreporter.write_line(line)
         for line in (*terminal.accuracy(suite.accuracy), "", *terminal.table(suite.ledger), *_pair(config)):
             terminalreporter.write_line(line)
-        if error := config.stash[_RECORDER].error:
-            terminalreporter.write_line(f"the record {config.getoption('record')} is incomplete: {error}")
         terminalreporter.write_line("")
         broken = len(others) + len(terminalreporter.stats.get("error", [])) + config.stash[_RECORDING].broken
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
